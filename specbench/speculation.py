@@ -1,0 +1,53 @@
+"""Speculation: the one description of a method that every backend translates into its own flags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specbench.errors import SpecbenchError
+
+DRAFTERLESS = ("none", "ngram")
+"""Methods that need no weights besides the target's."""
+
+METHODS = ("none", "ngram", "draft_model")
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """What proposes tokens, and how many.
+
+    method:  `none` (the baseline), `ngram` or `draft_model`
+    gamma:   tokens proposed per step; 0 exactly when the method is `none`
+    drafter: directory or hub id of the drafter's weights; None for methods that have none
+    """
+
+    method: str = "none"
+    gamma: int = 0
+    drafter: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise SpecbenchError(f"unknown method {self.method!r}. Choose from: {', '.join(METHODS)}.")
+        if self.method == "none" and self.gamma != 0:
+            raise SpecbenchError(f"method none proposes nothing, so its gamma must be 0; got {self.gamma}.")
+        if self.method != "none" and self.gamma < 1:
+            raise SpecbenchError(
+                f"gamma must be at least 1 with method {self.method}; got {self.gamma}. "
+                "To measure without speculation use method none (it is always measured)."
+            )
+        if self.method in DRAFTERLESS and self.drafter is not None:
+            raise SpecbenchError(f"method {self.method} takes no drafter; got {self.drafter!r}. Leave --drafter out.")
+        if self.method not in DRAFTERLESS and self.drafter is None:
+            raise SpecbenchError(f"method {self.method} needs a drafter: --drafter {self.method}=DIRECTORY.")
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.method == "none"
+
+    @property
+    def label(self) -> str:
+        """Short name in tables and file names: `none`, `ngram-g4`."""
+        return self.method if self.is_baseline else f"{self.method}-g{self.gamma}"
+
+
+BASELINE = Speculation()

@@ -1,0 +1,56 @@
+"""What replay hands on: one trace per request, whatever backend served it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAcceptance:
+    """What the engine said of one request's speculation (None where it says nothing).
+
+    steps:       verification passes of this request (the prefill is none)
+    drafted:     tokens proposed
+    accepted:    proposed tokens that were kept and emitted (bonus tokens not counted)
+    per_step_drafted, per_step_accepted: the same step by step, length `steps`; None if the engine gives sums only
+    """
+
+    steps: int
+    drafted: int
+    accepted: int
+    per_step_drafted: tuple[int, ...] | None = None
+    per_step_accepted: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTrace:
+    """One request as the client saw it. Times are seconds on one monotonic clock shared by all traces of a cell.
+
+    index:       position in the cell's request order (0-based); warm-up requests never become traces
+    prompt_id:   the workload's id of the prompt;  category: the workload's, or None
+    scheduled:   when the request was due: its slot became free (closed loop) or its arrival time (open loop)
+    sent:        when its first byte left;  finished: when its stream ended
+    chunk_times, chunk_tokens: arrival time and token count of every chunk that carried tokens, equal lengths
+    token_ids:   output ids in order, or None where the server gives none (then counts come from usage)
+    text:        decoded output as streamed
+    finish_reason: "stop", "length", … or None;  error: a sentence when the request failed, else None
+    seed:        the seed that was sent, or None
+    """
+
+    index: int
+    prompt_id: str
+    category: str | None
+    scheduled: float
+    sent: float
+    finished: float
+    chunk_times: tuple[float, ...]
+    chunk_tokens: tuple[int, ...]
+    prompt_tokens: int | None
+    output_tokens: int
+    prompt_token_ids: tuple[int, ...] | None
+    token_ids: tuple[int, ...] | None
+    text: str
+    finish_reason: str | None
+    error: str | None
+    seed: int | None
+    acceptance: RequestAcceptance | None

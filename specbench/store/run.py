@@ -1,0 +1,156 @@
+"""A run's directory: one file per measurement while it runs, three Parquet tables once it has ended.
+
+manifest.json        versions, hardware, hashes, fingerprint; written before the first launch
+config.yaml          the sweep's configuration, as given to `specbench sweep --config`
+cells/ID.parquet     one measurement each, until `compact`
+requests.parquet  measurements.parquet  telemetry.parquet      after `compact`
+equivalence.json     log-probability margins asked for after the timed cells
+logs/LAUNCH.log      engine logs;  events/ID.jsonl   raw event streams, on request
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from specbench.errors import SpecbenchError
+from specbench.store import cell_file
+from specbench.store.atomic import replacing
+from specbench.store.measurement import Measurement
+
+MANIFEST = "manifest.json"
+
+
+class RunStore:
+    """Reads and writes one run's directory. `create` starts a new one, `open` reads an existing one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, manifest: Mapping[str, Any]) -> RunStore:
+        """A new run. The directory may exist if it holds no run yet."""
+        if (path / MANIFEST).exists():
+            raise SpecbenchError(f"{path} already holds a run. Continue it with --resume, or choose another --output.")
+        try:
+            for folder in ("cells", "launches", "logs"):
+                (path / folder).mkdir(parents=True, exist_ok=True)
+            write_json(path / MANIFEST, manifest)
+        except OSError as error:
+            raise SpecbenchError(f"cannot write to {path}: {error.strerror}. Choose another --output.") from error
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> RunStore:
+        if not (path / MANIFEST).is_file():
+            raise SpecbenchError(f"{path} is not a run of specbench sweep: it holds no {MANIFEST}.")
+        return cls(path)
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        try:
+            manifest: dict[str, Any] = json.loads((self.path / MANIFEST).read_text())
+        except ValueError as error:
+            raise SpecbenchError(f"{self.path / MANIFEST}: not valid JSON ({error}).") from error
+        return manifest
+
+    def log_path(self, launch: str) -> Path:
+        return self.path / "logs" / f"{launch}.log"
+
+    def launches(self) -> dict[str, dict[str, Any]]:
+        """What each launch's server said of its settings (backends.base.ResolvedSettings), by launch id."""
+        return {path.stem: json.loads(path.read_text()) for path in sorted((self.path / "launches").glob("*.json"))}
+
+    def write(self, measurement: Measurement) -> None:
+        (self.path / "cells").mkdir(exist_ok=True)
+        cell_file.write(self._cell_path(measurement.id), measurement)
+
+    def measurements(self) -> list[Measurement]:
+        """All measurements, in the order in which they were taken. A cell file wins over the compacted tables."""
+        found = {m.id: m for m in self._compacted()}
+        found |= {m.id: m for m in map(cell_file.read, sorted((self.path / "cells").glob("*.parquet")))}
+        return sorted(found.values(), key=lambda m: (m.started_at, m.id))
+
+    def compact(self) -> None:
+        """Gather all cell files into three tables, then remove them. Safe to interrupt: `measurements` stays whole."""
+        measurements = self.measurements()
+        cell_file.write_table(self.path / "requests.parquet", cell_file.request_table(measurements))
+        telemetry = [
+            {"measurement": m.id, **{name: getattr(s, name) for name in s.__dataclass_fields__}}
+            for m in measurements
+            for s in m.telemetry
+        ]
+        cell_file.write_table(self.path / "telemetry.parquet", pa.Table.from_pylist(telemetry, schema=_TELEMETRY))
+        rows = [_measurement_row(m) for m in measurements]
+        cell_file.write_table(self.path / "measurements.parquet", pa.Table.from_pylist(rows))
+        for path in (self.path / "cells").glob("*.parquet"):
+            path.unlink()
+
+    def read_json(self, name: str) -> Any:
+        """A JSON file of the run, or None if it has none of that name."""
+        path = self.path / name
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def write_json(self, name: str, value: Any) -> None:
+        write_json(self.path / name, value)
+
+    def _cell_path(self, measurement_id: str) -> Path:
+        return self.path / "cells" / f"{measurement_id}.parquet"
+
+    def _compacted(self) -> list[Measurement]:
+        table = self.path / "measurements.parquet"
+        if not table.exists():
+            return []
+        requests: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in pq.read_table(self.path / "requests.parquet").to_pylist():
+            requests[row["measurement"]].append(row)
+        records = [json.loads(record) for record in pq.read_table(table, columns=["record"])["record"].to_pylist()]
+        return [cell_file.measurement_from_json(record, requests[record["id"]]) for record in records]
+
+
+_TELEMETRY = pa.schema(
+    [
+        ("measurement", pa.string()),
+        ("time", pa.float64()),
+        ("source", pa.string()),
+        ("memory_bytes", pa.int64()),
+        ("utilization_percent", pa.float64()),
+        ("power_watts", pa.float64()),
+        ("sm_clock_mhz", pa.float64()),
+    ]
+)
+
+
+def _measurement_row(m: Measurement) -> dict[str, Any]:
+    """The columns that people query; `record` beside them holds everything."""
+    return {
+        "measurement": m.id,
+        "launch": m.launch,
+        "backend": m.cell.backend,
+        "target": m.cell.target,
+        "workload": m.cell.workload,
+        "method": m.cell.speculation.method,
+        "gamma": m.cell.speculation.gamma,
+        "batch_size": m.cell.batch_size,
+        "temperature": m.cell.temperature,
+        "replicate": m.replicate,
+        "repeat": m.repeat,
+        "status": m.status,
+        "error": m.error,
+        "started_at": m.started_at,
+        "seconds": m.finished - m.started,
+        "record": json.dumps(cell_file.measurement_to_json(m)),
+    }
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file atomically."""
+    with replacing(path) as partial:
+        partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

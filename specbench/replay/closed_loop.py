@@ -1,0 +1,76 @@
+"""The closed loop: as many requests in flight as the batch size says, each replaced the moment it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from specbench.errors import SpecbenchError
+from specbench.replay.client import StreamingClient
+from specbench.replay.lag import loop_lag
+from specbench.replay.records import RequestTrace
+from specbench.replay.request import RequestSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLoopRun:
+    """What a closed loop brought home.
+
+    traces: in request order, failed requests included
+    started, finished: seconds on the clock of the traces
+    client_lag_p99: 99th percentile of the event loop's own delay, seconds; None for a run too short to probe
+    """
+
+    traces: tuple[RequestTrace, ...]
+    started: float
+    finished: float
+    client_lag_p99: float | None
+
+
+async def run_closed_loop(
+    client: StreamingClient,
+    requests: Sequence[RequestSpec],
+    batch_size: int,
+    on_progress: Callable[[RequestTrace], None] | None = None,
+) -> ClosedLoopRun:
+    """Send `requests` in their order, exactly `batch_size` in flight until none is left to send.
+
+    A request's clock starts when its slot became free. Cancelling the call cancels what is in flight.
+    Raises SpecbenchError when there are fewer requests than slots.
+    """
+    if batch_size < 1:
+        raise SpecbenchError(f"a batch size is at least 1; got {batch_size}.")
+    if len(requests) < batch_size:
+        raise SpecbenchError(
+            f"{len(requests)} requests cannot keep {batch_size} in flight. Give more prompts, or a smaller batch size."
+        )
+    traces: dict[int, RequestTrace] = {}
+    queue = iter(enumerate(requests))
+    started = time.perf_counter()
+
+    async def slot() -> None:
+        free = started
+        for place, request in queue:
+            trace = traces[place] = await client.generate(request, scheduled=free)
+            free = trace.finished
+            if on_progress is not None:
+                on_progress(trace)
+
+    async with loop_lag() as delays:
+        slots = [asyncio.create_task(slot()) for _ in range(batch_size)]
+        try:
+            await asyncio.gather(*slots)
+        finally:
+            for task in slots:
+                task.cancel()
+            await asyncio.gather(*slots, return_exceptions=True)
+    return ClosedLoopRun(
+        traces=tuple(traces[place] for place in range(len(requests))),
+        started=started,
+        finished=time.perf_counter(),
+        client_lag_p99=float(np.percentile(delays, 99)) if delays else None,
+    )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pynvml
-
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
@@ -18,14 +16,19 @@ class Gpu:
 
 
 def list_gpus() -> list[Gpu]:
-    """All GPUs of the machine. Raises pynvml.NVMLError where there is no driver, or it fails."""
-    pynvml.nvmlInit()
+    """All GPUs of the machine; none where there is no driver. Raises pynvml.NVMLError where the driver fails."""
+    import pynvml as nvml
+
     try:
-        driver = str(pynvml.nvmlSystemGetDriverVersion())
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return []
+    try:
+        driver = str(nvml.nvmlSystemGetDriverVersion())
+        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
         return [
-            Gpu(index, str(pynvml.nvmlDeviceGetName(handle)), int(pynvml.nvmlDeviceGetMemoryInfo(handle).total), driver)
+            Gpu(index, str(nvml.nvmlDeviceGetName(handle)), int(nvml.nvmlDeviceGetMemoryInfo(handle).total), driver)
             for index, handle in enumerate(handles)
         ]
     finally:
-        pynvml.nvmlShutdown()
+        nvml.nvmlShutdown()

@@ -1,0 +1,109 @@
+"""The embedded default: specbench's own speculative decoder, run as a server process like every other engine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from specbench.acceptance import AcceptanceCounts
+from specbench.backends.base import Command, EngineCounters, Launch, ResolvedSettings
+from specbench.errors import SpecbenchError, UnsupportedSpeculation
+from specbench.speculation import Speculation
+from specbench.telemetry.prometheus import CounterDelta, Metrics, counter_delta, scrape
+
+_METHODS = ("none", "ngram", "draft_model")
+_PHASES = ("prefill", "draft", "verify", "accept")
+
+
+class ReferenceBackend:
+    """Translates a launch into `python -m specbench.decoder.server …`."""
+
+    name = "reference"
+
+    def check(self, speculation: Speculation) -> None:
+        if speculation.method not in _METHODS:
+            raise UnsupportedSpeculation(
+                f"the reference decoder does not run {speculation.method}. It runs: {', '.join(_METHODS)}."
+            )
+
+    def command(self, launch: Launch) -> Command:
+        speculation = launch.speculation
+        argv = [
+            *(sys.executable, "-m", "specbench.decoder.server"),
+            *("--target", str(launch.target), "--served-model-name", launch.target_name),
+            *("--method", speculation.method, "--gamma", str(speculation.gamma)),
+            *("--max-batch-size", str(launch.max_batch_size), "--max-model-len", str(launch.max_model_len)),
+            *("--dtype", launch.dtype, "--device", launch.device, "--verification", launch.verification),
+            *("--port", "{port}", "--die-with-parent"),
+        ]
+        if speculation.drafter is not None:
+            argv += ["--drafter", speculation.drafter]
+        if launch.threads is not None:
+            argv += ["--threads", str(launch.threads)]
+        return Command(tuple(argv))
+
+    async def read_back(self, base_url: str, launch: Launch) -> ResolvedSettings:
+        async with aiohttp.ClientSession() as session, session.get(f"{base_url}/server_info") as response:
+            info: dict[str, Any] = await response.json()
+        asked = {
+            "method": launch.speculation.method,
+            "gamma": launch.speculation.gamma,
+            "max_batch_size": launch.max_batch_size,
+            "max_model_len": launch.max_model_len,
+            "dtype": launch.dtype,
+            "verification": launch.verification,
+        }
+        return ResolvedSettings(
+            engine="specbench reference decoder",
+            version=str(info["version"]),
+            raw=info,
+            kv_capacity_tokens=info.get("kv_capacity_tokens"),
+            differences=tuple(
+                f"{name} is {info.get(name)!r}, asked was {value!r}"
+                for name, value in asked.items()
+                if info.get(name) != value
+            ),
+        )
+
+    @asynccontextmanager
+    async def probe(self, base_url: str) -> AsyncIterator[_CounterProbe]:
+        probe = _CounterProbe()
+        before = await scrape(base_url)
+        yield probe
+        with suppress(SpecbenchError):  # the server has died: its counters are gone, the traces tell the rest
+            probe.counters = _counters(before, await scrape(base_url))
+
+
+@dataclass
+class _CounterProbe:
+    counters: EngineCounters | None = None
+
+
+def _counters(before: Metrics, after: Metrics) -> EngineCounters | None:
+    """What the server counted in between; None where a counter went back, since it then restarted."""
+
+    def delta(name: str) -> CounterDelta:
+        found = counter_delta(before, after, f"specbench:{name}_total")
+        assert found is not None, name
+        return found
+
+    steps = delta("num_steps")
+    if steps.reset:
+        return None
+    by_position = delta("spec_decode_num_accepted_tokens_per_pos").by("position")
+    return EngineCounters(
+        acceptance=AcceptanceCounts(
+            steps=int(steps.total),
+            drafted=int(delta("spec_decode_num_draft_tokens").total),
+            accepted=int(delta("spec_decode_num_accepted_tokens").total),
+            drafts=int(delta("spec_decode_num_drafts").total),
+            by_position=tuple(int(by_position[k]) for k in sorted(by_position, key=int)),
+        ),
+        generated_tokens=int(delta("generation_tokens").total),
+        phase_seconds={phase: delta(f"{phase}_seconds").total for phase in _PHASES},
+    )

@@ -1,0 +1,14 @@
+"""Where specbench keeps what it can make again: the demo target, digests, records of launched servers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache_dir() -> Path:
+    """`$SPECBENCH_CACHE`, else `$XDG_CACHE_HOME/specbench`, else `~/.cache/specbench`; absolute, not created here."""
+    if chosen := os.environ.get("SPECBENCH_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser().absolute() / "specbench"

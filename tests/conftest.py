@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Before torch is imported, here and in the servers that tests start: its threads wait for each other by spinning, which
+# on a busy machine costs more than they bring.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A deadline is a timed assertion, and this suite may run on a busy machine.
 settings.register_profile("specbench", deadline=None)

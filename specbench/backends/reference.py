@@ -45,7 +45,9 @@ class ReferenceBackend:
             argv += ["--drafter", speculation.drafter]
         if launch.threads is not None:
             argv += ["--threads", str(launch.threads)]
-        return Command(tuple(argv))
+        # OpenMP's threads wait for each other by spinning, unless told to sleep: on a machine whose cores are all in use,
+        # with the client on one of them, steps took up to 60 times as long.
+        return Command(tuple(argv), env={"OMP_WAIT_POLICY": "PASSIVE"})
 
     async def read_back(self, base_url: str, launch: Launch) -> ResolvedSettings:
         async with aiohttp.ClientSession() as session, session.get(f"{base_url}/server_info") as response:

@@ -1,0 +1,87 @@
+"""Verification of a batch of drafts: how many drafted tokens each row keeps, and the token that follows them.
+
+Three exact verifiers: what they emit is distributed as the target's own tokens. Each takes drafts of ragged length (a
+row's first -1 ends its draft) and gamma = 0, which is plain decoding. None makes the host wait for a GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from specbench.decoder import noise
+from specbench.decoder.sampling import draw
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a step commits: each row's first `accepted` drafted tokens, then its `next_token`.
+
+    accepted:   [B] int64, 0..gamma
+    next_token: [B] int64, the bonus token after a draft kept whole, else what replaces the first token rejected
+    """
+
+    accepted: Tensor
+    next_token: Tensor
+
+
+def greedy(target: Tensor, draft: Tensor) -> Verified:
+    """Keep the longest prefix of the draft that the target would have chosen itself; go on with the target's choice.
+
+    target [B, γ+1] int64, the target's token at every position · draft [B, γ] int64, -1 = none
+    """
+    accepted = _leading(draft == target[:, :-1])
+    return Verified(accepted, target.gather(1, accepted[:, None])[:, 0])
+
+
+def rejection(p: Tensor, q: Tensor | None, draft: Tensor, seeds: Tensor, positions: Tensor) -> Verified:
+    """Exact speculative sampling (Leviathan et al., 2023, Algorithm 1; correctness in Appendix A.1).
+
+    p [B, γ+1, V] target probabilities after warping · q [B, γ, V] the distribution each drafted token was really drawn
+    from, None = chosen without chance (one-hot) · draft [B, γ] int64, -1 = none · seeds [B] int64 ·
+    positions [B, γ+1] int64, the absolute position of the token that p[b, i] predicts
+
+    Token d is kept with probability min(1, p(d) / q(d)). The first one rejected is replaced by a draw from
+    norm(max(p - q, 0)); where a draft ends unrejected, the next token is a draw from p. The drafter must sample with
+    noise of its own (stream DRAFT): a replacement drawn with the noise that chose the draft would be biased.
+    """
+    rows = torch.arange(draft.shape[0], device=draft.device)
+    drafted = draft.clamp_min(0)[:, :, None]
+    p_drafted = p[:, :-1].gather(2, drafted)[:, :, 0]
+    u = noise.uniform(seeds, positions[:, :-1], noise.ACCEPT)
+    if q is not None:
+        u = u * q.gather(2, drafted)[:, :, 0]  # u < p / q without the division, which fails where q = 0
+    accepted = _leading((u < p_drafted) & (draft >= 0))
+
+    target = p[rows, accepted]
+    rejected = pad(draft, (0, 1), value=-1)[rows, accepted][:, None]  # -1 where nothing was
+    if q is None or draft.shape[1] == 0:
+        residual = target.scatter(1, rejected.clamp_min(0), 0.0)
+    else:
+        residual = (target - q[rows, accepted.clamp_max(draft.shape[1] - 1)]).clamp_min_(0)
+    # Where p and q agree to the last bit nothing is left of the residual, and p itself is the limit.
+    has_residual = (rejected >= 0) & (residual.sum(1, keepdim=True) > 0)
+    e = noise.exponential(seeds, positions.gather(1, accepted[:, None]), noise.RESIDUAL, p.shape[2])[:, 0]
+    return Verified(accepted, draw(residual.where(has_residual, target), e))
+
+
+def coupled(p: Tensor, draft: Tensor, seeds: Tensor, positions: Tensor) -> Verified:
+    """Speculative sampling that emits the same tokens for a seed under every drafter and gamma, plain decoding too.
+
+    p [B, γ+1, V] target probabilities after warping · draft [B, γ] int64, -1 = none · seeds [B] int64 ·
+    positions [B, γ+1] int64, the absolute position of the token that p[b, i] predicts
+
+    One noise vector E per position fixes the target's token there, argmax p / E; a drafted token is kept if it is that
+    one. A drafter that samples should use the same noise (stream TARGET). It then agrees with the target with
+    probability between (1 - TV) / (1 + TV) and 1 - TV, TV the total variation between p and q (Daliri et al., 2024,
+    "Coupling without communication and drafter-invariant speculative decoding"); `rejection` reaches 1 - TV.
+    """
+    return greedy(draw(p, noise.exponential(seeds, positions, noise.TARGET, p.shape[2])), draft)
+
+
+def _leading(ok: Tensor) -> Tensor:
+    # ok [B, γ] bool -> [B] int64: how many hold before the first that does not
+    return ok.long().cumprod(1).sum(1)

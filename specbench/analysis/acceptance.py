@@ -1,0 +1,142 @@
+"""Acceptance over many requests: pooled counts, the rates that need single steps, and the check against the engine."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from specbench.acceptance import AcceptanceCounts
+from specbench.replay.records import RequestTrace
+
+_Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PooledAcceptance:
+    """Counts summed over requests (`counts`), and what only single steps can tell.
+
+    rejections: steps in which a drafted token was refused; None where the engine reports sums alone
+    conditional: P(token k accepted, given that k-1 were and that a token k was judged), length gamma; None within it
+        where no step got so far, None as a whole where the engine gives no positions
+    mean_length_per_request: mean over requests of each request's own mean acceptance length
+    """
+
+    counts: AcceptanceCounts
+    rejections: int | None
+    conditional: tuple[float | None, ...] | None
+    mean_length_per_request: float | None
+
+    def alpha(self) -> float | None:
+        """Pooled estimate of the per-token acceptance probability: accepted / (accepted + rejections).
+
+        The maximum-likelihood estimate when every judged token is kept with the same probability (the model of
+        Leviathan et al., 2023, section 3); it does not depend on gamma if the drafter is uniform over positions.
+        """
+        if self.rejections is None:
+            return None
+        judged = self.counts.accepted + self.rejections
+        return self.counts.accepted / judged if judged else None
+
+
+def from_requests(traces: Iterable[RequestTrace], gamma: int) -> PooledAcceptance | None:
+    """Pool the per-request acceptance of some traces; None where no request carries any.
+
+    A request that ends inside an accepted prefix (end of sequence, token limit) leaves the rest of its last draft
+    unjudged: that step is no rejection. Such a request is known by emitting steps + accepted tokens, one fewer than
+    1 (prefill) + steps + accepted.
+    """
+    reported = [(t, t.acceptance) for t in traces if t.acceptance is not None]
+    if not reported:
+        return None
+    steps, drafted, accepted = (sum(getattr(a, name) for _, a in reported) for name in ("steps", "drafted", "accepted"))
+    lengths = [1 + a.accepted / a.steps for _, a in reported if a.steps]
+    mean_length = float(np.mean(lengths)) if lengths else None
+    if any(a.per_step_drafted is None or a.per_step_accepted is None for _, a in reported):
+        return PooledAcceptance(AcceptanceCounts(steps, drafted, accepted), None, None, mean_length)
+    step_drafted = _concatenate(a.per_step_drafted for _, a in reported)
+    step_accepted = _concatenate(a.per_step_accepted for _, a in reported)
+    judged = step_drafted.copy()
+    last_steps = np.cumsum([len(a.per_step_drafted or ()) for _, a in reported]) - 1
+    cut = [i for i, (t, a) in zip(last_steps, reported, strict=True) if a.steps and _was_cut(t)]
+    judged[cut] = step_accepted[cut]
+    by_position = [int(np.sum(step_accepted > k)) for k in range(gamma)]
+    at_risk = [int(np.sum((judged > k) & (step_accepted >= k))) for k in range(gamma)]
+    return PooledAcceptance(
+        AcceptanceCounts(steps, drafted, accepted, int(np.sum(step_drafted > 0)), tuple(by_position)),
+        rejections=int(np.sum(step_accepted < judged)),
+        conditional=_ratios(by_position, at_risk),
+        mean_length_per_request=mean_length,
+    )
+
+
+def from_counters(counts: Sequence[AcceptanceCounts]) -> PooledAcceptance | None:
+    """Pool counter differences of several measurements, for engines that say nothing of single requests."""
+    if not counts:
+        return None
+    total = _sum(counts)
+    rejections = conditional = None
+    if total.by_position and total.drafts is not None:
+        gamma = len(total.by_position)
+        conditional = _ratios(total.by_position, (total.drafts, *total.by_position[:-1]))
+        # Only when every draft had gamma tokens does the last position count the drafts that were kept whole.
+        if total.drafted == gamma * total.drafts:
+            rejections = total.drafts - total.by_position[-1]
+    return PooledAcceptance(total, rejections, conditional, None)
+
+
+def by_category(traces: Iterable[RequestTrace], gamma: int) -> dict[str, PooledAcceptance]:
+    """`from_requests` for each category of the workload, alphabetically; requests without one are left out."""
+    groups: dict[str, list[RequestTrace]] = defaultdict(list)
+    for trace in traces:
+        if trace.category is not None:
+            groups[trace.category].append(trace)
+    pooled = {name: from_requests(groups[name], gamma) for name in sorted(groups)}
+    return {name: acceptance for name, acceptance in pooled.items() if acceptance is not None}
+
+
+def relative_difference(requests: AcceptanceCounts, counters: AcceptanceCounts) -> float:
+    """Largest relative difference of steps, drafted and accepted between per-request sums and engine counters."""
+    pairs = (
+        (requests.steps, counters.steps),
+        (requests.drafted, counters.drafted),
+        (requests.accepted, counters.accepted),
+    )
+    return max(abs(a - b) / max(a, b, 1) for a, b in pairs)
+
+
+def breaks_token_identity(trace: RequestTrace) -> bool:
+    """Whether a request's tokens are not 1 (prefill) + steps + accepted, or one fewer where it was cut (`_was_cut`)."""
+    if trace.acceptance is None or trace.error is not None or not trace.output_tokens:
+        return False
+    expected = 1 + trace.acceptance.steps + trace.acceptance.accepted
+    return trace.output_tokens not in (expected, expected - 1)
+
+
+def _was_cut(trace: RequestTrace) -> bool:
+    a = trace.acceptance
+    return a is not None and trace.output_tokens == a.steps + a.accepted
+
+
+def _concatenate(lists: Iterable[tuple[int, ...] | None]) -> _Ints:
+    return np.array([value for values in lists for value in values or ()], dtype=np.int64)
+
+
+def _ratios(numerators: Sequence[int], denominators: Sequence[int]) -> tuple[float | None, ...]:
+    return tuple(n / d if d else None for n, d in zip(numerators, denominators, strict=True))
+
+
+def _sum(counts: Sequence[AcceptanceCounts]) -> AcceptanceCounts:
+    def total(name: str) -> Any:
+        values = [getattr(c, name) for c in counts]
+        return None if None in values else sum(values)
+
+    positions = [c.by_position for c in counts]
+    by_position = None
+    if all(positions):
+        by_position = tuple(sum(at) for at in zip(*(p or () for p in positions), strict=True))
+    return AcceptanceCounts(total("steps"), total("drafted"), total("accepted"), total("drafts"), by_position)

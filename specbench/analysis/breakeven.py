@@ -1,0 +1,105 @@
+"""Where speculation stops paying: the batch size at which speedup crosses 1, the acceptance that a step asks for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from scipy.optimize import brentq
+
+Gains = Literal["everywhere", "nowhere", "below", "above"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCrossing:
+    """The batch size at which speedup crosses 1.
+
+    batch_size: interpolated; None where no two neighbouring batch sizes lie on both sides of 1
+    gains:      where speculation gains: at every or no measured batch size, below the crossing, or above it
+    text:       the same as a clause
+    """
+
+    batch_size: float | None
+    gains: Gains
+    text: str
+
+
+def batch_crossing(speedups: Mapping[int, float]) -> BatchCrossing | None:
+    """First crossing of 1 over growing batch size, ln speedup interpolated over ln batch; None without a speedup."""
+    points = sorted(speedups.items())
+    if not points:
+        return None
+    (first, last), gaining = (points[0][0], points[-1][0]), points[0][1] >= 1
+    for (b0, s0), (b1, s1) in pairwise(points):
+        if (s1 >= 1) != gaining:
+            share = math.log(s0) / (math.log(s0) - math.log(s1))
+            at = math.exp(math.log(b0) + share * math.log(b1 / b0))
+            text = f"gains up to a batch size of about {at:.1f}" if gaining else f"gains from batch size {at:.1f} on"
+            return BatchCrossing(at, "below" if gaining else "above", text)
+    if gaining:
+        return BatchCrossing(None, "everywhere", f"break-even is above the largest measured batch size ({last})")
+    return BatchCrossing(None, "nowhere", f"break-even is below the smallest measured batch size ({first})")
+
+
+def expected_length(alpha: float, gamma: int) -> float:
+    """Expected tokens per step, (1 - α^(γ+1)) / (1 - α) = 1 + α + … + α^γ (Leviathan et al., 2023, eq. 1)."""
+    return math.fsum(alpha**k for k in range(gamma + 1))
+
+
+def break_even_alpha(step_ratio: float, gamma: int) -> float | None:
+    """The acceptance α at which a step that costs `step_ratio` plain decoding steps yields as many tokens.
+
+    Solves E(α, γ) = step_ratio. 0 where a step costs no more than plain decoding; None where it costs more than γ + 1
+    steps, which no acceptance repays.
+    """
+    if step_ratio <= 1:
+        return 0.0
+    if step_ratio > gamma + 1:
+        return None
+    return float(brentq(lambda alpha: expected_length(alpha, gamma) - step_ratio, 0.0, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """What a speculative step costs, in plain decoding steps of the same batch size.
+
+    ratio: the whole step;  draft, verify: their parts, None where the engine reports no phases
+    basis: "phases" (the engine's own clock) or "tpot" (TPOT × AL from the streams, which counts the prefills of batch
+        mates as part of both arms' steps and so draws the ratio towards AL)
+    """
+
+    ratio: float
+    draft: float | None
+    verify: float | None
+    basis: Literal["phases", "tpot"]
+
+
+def phase_step_cost(
+    speculative: Mapping[str, float], steps: int, baseline: Mapping[str, float], baseline_steps: int
+) -> StepCost | None:
+    """From seconds by phase and steps of both arms: (draft + verify + accept) per step over the baseline's.
+
+    steps: verification passes of single sequences; for the baseline, tokens after the prefill's. Both arms keep the
+    same number of requests in flight, so seconds per sequence and step compare like seconds per engine step.
+    """
+    plain = _per_step(baseline, baseline_steps, ("verify", "accept"))
+    if not plain or not steps:
+        return None
+    return StepCost(
+        ratio=_per_step(speculative, steps, ("draft", "verify", "accept")) / plain,
+        draft=_per_step(speculative, steps, ("draft",)) / plain,
+        verify=_per_step(speculative, steps, ("verify", "accept")) / plain,
+        basis="phases",
+    )
+
+
+def tpot_step_cost(tpot: float, mean_acceptance_length: float, baseline_tpot: float) -> StepCost:
+    """From the streams alone: a step takes TPOT × AL, and plain decoding's AL is 1."""
+    return StepCost(tpot * mean_acceptance_length / baseline_tpot, None, None, "tpot")
+
+
+def _per_step(seconds: Mapping[str, float], steps: int, phases: Iterable[str]) -> float:
+    return sum(seconds.get(phase, 0.0) for phase in phases) / steps if steps else 0.0

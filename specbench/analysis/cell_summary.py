@@ -1,0 +1,118 @@
+"""One row of a report: a cell with its repeats and replicates summed up. docs/columns.md explains every field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from specbench.analysis.marks import VOIDING, Mark
+from specbench.analysis.statistics import Basis
+from specbench.equivalence.greedy import Verdict
+from specbench.store.measurement import Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellSummary:
+    """Field names are the keys of `--json` and the columns of cells.csv. None: not reported, or not applicable.
+
+    Times are milliseconds here, as shown; shares are 0..1, but for those whose name ends in `percent`.
+    """
+
+    backend: str
+    target: str
+    workload: str
+    method: str
+    gamma: int
+    drafter: str | None
+    batch_size: int
+    temperature: float
+    status: Status
+    error: str | None = None
+    marks: tuple[Mark, ...] = ()
+
+    measurements: int = 0
+    replicates: int = 0
+    requests: int = 0
+    failed_requests: int = 0
+    degenerate_requests: int = 0
+    truncated_requests: int = 0
+
+    output_tokens_per_s: float | None = None
+    run_output_tokens_per_s: float | None = None
+    per_user_tokens_per_s: float | None = None
+    speedup: float | None = None
+    speedup_ci_low: float | None = None
+    speedup_ci_high: float | None = None
+    speedup_ci_basis: Basis | None = None
+    run_speedup: float | None = None
+    speedup_without_degenerate: float | None = None
+
+    mean_acceptance_length: float | None = None
+    mean_acceptance_length_per_draft: float | None = None
+    mean_acceptance_length_per_request: float | None = None
+    draft_acceptance_rate: float | None = None
+    alpha: float | None = None
+    position_acceptance: tuple[float, ...] | None = None
+    conditional_acceptance: tuple[float | None, ...] | None = None
+    acceptance_by_category: Mapping[str, float | None] | None = None
+    acceptance_source: str | None = None
+    counter_mean_acceptance_length: float | None = None
+    counter_difference_percent: float | None = None
+
+    ttft_ms_p50: float | None = None
+    ttft_ms_p90: float | None = None
+    ttft_ms_p95: float | None = None
+    ttft_ms_p99: float | None = None
+    tpot_ms_mean: float | None = None
+    tpot_ms_p50: float | None = None
+    tpot_ms_p90: float | None = None
+    tpot_ms_p95: float | None = None
+    tpot_ms_p99: float | None = None
+    itl_ms_p50: float | None = None
+    itl_ms_p90: float | None = None
+    itl_ms_p95: float | None = None
+    itl_ms_p99: float | None = None
+    e2e_ms_p50: float | None = None
+    e2e_ms_p90: float | None = None
+    e2e_ms_p95: float | None = None
+    e2e_ms_p99: float | None = None
+
+    currency: str | None = None
+    cost_per_million_output_tokens: float | None = None
+    saving_percent: float | None = None
+    gpus_needed: int | None = None
+    gpus_saved: int | None = None
+    payback_months: float | None = None
+
+    step_cost_ratio: float | None = None
+    step_cost_draft: float | None = None
+    step_cost_verify: float | None = None
+    step_cost_basis: str | None = None
+    alpha_break_even: float | None = None
+    phase_percent: Mapping[str, float] | None = None
+
+    telemetry_source: str | None = None
+    memory_bytes_peak: int | None = None
+    utilization_percent_mean: float | None = None
+    power_watts_mean: float | None = None
+    kv_capacity_tokens: int | None = None
+
+    equivalence: Verdict = "NOT_CHECKED"
+    equivalence_detail: str = ""
+    equivalence_prompts: int = 0
+    near_tie_requests: int = 0
+    divergent_requests: int = 0
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.method == "none"
+
+    @property
+    def label(self) -> str:
+        """Method and gamma as people write them: `ngram γ4`."""
+        return "none" if self.is_baseline else f"{self.method} γ{self.gamma}"
+
+    @property
+    def is_evidence(self) -> bool:
+        """Whether a decision may rest on the cell's speedup: measured, with an interval, and not voided by a mark."""
+        return self.speedup_ci_low is not None and not VOIDING & {mark.code for mark in self.marks}

@@ -1,0 +1,332 @@
+"""From a cell's raw measurements to its row: calls every metric once and puts the results side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specbench.acceptance import AcceptanceCounts
+from specbench.analysis import marks
+from specbench.analysis.acceptance import (
+    PooledAcceptance,
+    breaks_token_identity,
+    by_category,
+    from_counters,
+    from_requests,
+    relative_difference,
+)
+from specbench.analysis.breakeven import StepCost, break_even_alpha, phase_step_cost, tpot_step_cost
+from specbench.analysis.cell_summary import CellSummary
+from specbench.analysis.cost import (
+    Economics,
+    cost_per_million_output_tokens,
+    gpus_needed,
+    payback_months,
+    saving_percent,
+)
+from specbench.analysis.degenerate import degeneracy, was_truncated
+from specbench.analysis.latency import PERCENTILES, Latencies, latencies, percentile, steady_requests
+from specbench.analysis.resources import resources
+from specbench.analysis.speedup import Speedup, pair, speedup
+from specbench.analysis.throughput import Throughput, mean_over_replicates, throughput
+from specbench.equivalence.greedy import Equivalence
+from specbench.replay.records import RequestTrace
+from specbench.store.measurement import Cell, Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A cell with all its measurements, and per well ended measurement its throughput (by id)."""
+
+    cell: Cell
+    measurements: tuple[Measurement, ...]
+    throughputs: Mapping[str, Throughput]
+
+    @classmethod
+    def of(cls, cell: Cell, measurements: Iterable[Measurement]) -> Arm:
+        taken = tuple(measurements)
+        return cls(cell, taken, {m.id: throughput(m) for m in taken if m.status == "ok"})
+
+    @property
+    def ok(self) -> list[Measurement]:
+        return [m for m in self.measurements if m.status == "ok"]
+
+    @property
+    def traces(self) -> list[RequestTrace]:
+        return [t for m in self.ok for t in m.traces]
+
+    def sound_traces(self) -> list[RequestTrace]:
+        """Requests that acceptance is taken from: neither failed nor degenerate."""
+        return [t for t in self.traces if t.error is None and degeneracy(t) is None]
+
+    def latencies(self) -> Latencies:
+        return latencies([t for m in self.ok for t in steady_requests(m.traces, self.throughputs[m.id].window)])
+
+    def counters(self) -> PooledAcceptance | None:
+        """The engine's own counts; None unless every measurement has them, or sums would not be comparable."""
+        counts = [m.counters.acceptance if m.counters else None for m in self.ok]
+        return from_counters([c for c in counts if c is not None]) if None not in counts else None
+
+    def phase_seconds(self) -> dict[str, float]:
+        """Seconds by phase, summed; empty unless every measurement has them."""
+        phases = [m.counters.phase_seconds if m.counters else None for m in self.ok]
+        if None in phases:
+            return {}
+        total: dict[str, float] = {}
+        for seconds in phases:
+            for phase, value in (seconds or {}).items():
+                total[phase] = total.get(phase, 0.0) + value
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSettings:
+    """What a launch's server said of itself, as far as a report shows it."""
+
+    kv_capacity_tokens: int | None = None
+    differences: tuple[str, ...] = ()
+
+
+def summarize_cell(
+    arm: Arm,
+    baseline: Arm | None,
+    equivalence: Equivalence,
+    economics: Economics,
+    settings: Mapping[str, LaunchSettings],
+) -> CellSummary:
+    """The row of a cell. `baseline` is the arm without speculation of the same batch size, `settings` is by launch."""
+    cell, failed = arm.cell, [m for m in arm.measurements if m.status == "failed"]
+    identity: dict[str, Any] = {
+        "backend": cell.backend,
+        "target": cell.target,
+        "workload": cell.workload,
+        "method": cell.speculation.method,
+        "gamma": cell.speculation.gamma,
+        "drafter": cell.speculation.drafter,
+        "batch_size": cell.batch_size,
+        "temperature": cell.temperature,
+        "error": failed[0].error if failed else None,
+    }
+    if not arm.ok:
+        return CellSummary(**identity, status="failed", equivalence_detail=equivalence.detail)
+    pairs = pair(arm.ok, baseline.ok) if baseline and not cell.speculation.is_baseline else []
+    gain = speedup(pairs, {**arm.throughputs, **(baseline.throughputs if baseline else {})})
+    latency = arm.latencies()
+    acceptance = _Acceptance.of(arm)
+    launches = [settings[m.launch] for a in (arm, baseline) if a for m in a.ok if m.launch in settings]
+    return CellSummary(
+        **identity,
+        status="ok",
+        **_requests(arm),
+        **_speed(arm, gain, latency),
+        **acceptance.figures(),
+        **_percentiles(latency),
+        **_money(arm, baseline, gain, economics),
+        **_step_cost(arm, baseline, acceptance, latency),
+        **_resources(arm, settings),
+        equivalence=equivalence.verdict,
+        equivalence_detail=equivalence.detail,
+        equivalence_prompts=equivalence.prompts,
+        near_tie_requests=len(equivalence.near_ties),
+        divergent_requests=len(equivalence.divergent),
+        marks=_marks(arm, gain, acceptance, latency, bool(pairs), launches),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Acceptance:
+    """A speculative cell's acceptance, by source. All None for the baseline.
+
+    shown: what the report shows, degenerate requests left out where the engine tells requests apart
+    every: all requests, degenerate and failed ones too, to be held against `counters` and speedup
+    """
+
+    gamma: int
+    shown: PooledAcceptance | None
+    every: PooledAcceptance | None
+    counters: PooledAcceptance | None
+    categories: Mapping[str, PooledAcceptance]
+    source: str | None
+
+    @classmethod
+    def of(cls, arm: Arm) -> _Acceptance:
+        gamma, sound = arm.cell.speculation.gamma, arm.sound_traces()
+        if arm.cell.speculation.is_baseline:
+            return cls(gamma, None, None, None, {}, None)
+        every, counters = from_requests(arm.traces, gamma), arm.counters()
+        if every is not None:
+            return cls(gamma, from_requests(sound, gamma), every, counters, by_category(sound, gamma), "requests")
+        return cls(gamma, counters, counters, counters, {}, "counters" if counters else None)
+
+    def difference(self) -> float | None:
+        if self.source != "requests" or self.every is None or self.counters is None:
+            return None
+        return relative_difference(self.every.counts, self.counters.counts)
+
+    def figures(self) -> dict[str, Any]:
+        difference = self.difference()
+        figures: dict[str, Any] = {
+            "acceptance_source": self.source,
+            "counter_mean_acceptance_length": self.counters.counts.mean_length() if self.counters else None,
+            "counter_difference_percent": None if difference is None else difference * 100,
+            "acceptance_by_category": {n: a.counts.mean_length() for n, a in self.categories.items()} or None,
+        }
+        if self.shown is None:
+            return figures
+        counts: AcceptanceCounts = self.shown.counts
+        return figures | {
+            "mean_acceptance_length": counts.mean_length(),
+            "mean_acceptance_length_per_draft": counts.mean_length_per_draft(),
+            "mean_acceptance_length_per_request": self.shown.mean_length_per_request,
+            "draft_acceptance_rate": counts.draft_rate(),
+            "alpha": self.shown.alpha(),
+            "position_acceptance": counts.position_acceptance(),
+            "conditional_acceptance": self.shown.conditional,
+        }
+
+
+def _requests(arm: Arm) -> dict[str, Any]:
+    traces = arm.traces
+    return {
+        "measurements": len(arm.ok),
+        "replicates": len({m.replicate for m in arm.ok}),
+        "requests": len(traces),
+        "failed_requests": sum(t.error is not None for t in traces),
+        "degenerate_requests": sum(degeneracy(t) is not None for t in traces),
+        "truncated_requests": sum(was_truncated(t) for t in traces),
+    }
+
+
+def _tokens_per_s(arm: Arm) -> float | None:
+    return mean_over_replicates((m.replicate, arm.throughputs[m.id].steady) for m in arm.ok)
+
+
+def _speed(arm: Arm, gain: Speedup, latency: Latencies) -> dict[str, Any]:
+    per_token = percentile(latency.tpot, 50)
+    figures: dict[str, Any] = {
+        "output_tokens_per_s": _tokens_per_s(arm),
+        "run_output_tokens_per_s": mean_over_replicates((m.replicate, arm.throughputs[m.id].whole_run) for m in arm.ok),
+        "per_user_tokens_per_s": 1 / per_token if per_token else None,
+    }
+    if arm.cell.speculation.is_baseline:
+        return figures | dict.fromkeys(("speedup", "speedup_ci_low", "speedup_ci_high", "run_speedup"), 1.0)
+    return figures | {
+        "speedup": gain.value,
+        "speedup_ci_low": gain.interval.low if gain.interval else None,
+        "speedup_ci_high": gain.interval.high if gain.interval else None,
+        "speedup_ci_basis": gain.interval.basis if gain.interval else None,
+        "run_speedup": gain.whole_run,
+        "speedup_without_degenerate": gain.without_degenerate,
+    }
+
+
+def _percentiles(latency: Latencies) -> dict[str, Any]:
+    values = {"ttft": latency.ttft, "tpot": latency.tpot, "itl": latency.itl, "e2e": latency.e2e}
+    return {"tpot_ms_mean": _milliseconds(latency.mean_tpot)} | {
+        f"{name}_ms_p{q}": _milliseconds(percentile(seconds, q))
+        for name, seconds in values.items()
+        for q in PERCENTILES
+    }
+
+
+def _money(arm: Arm, baseline: Arm | None, gain: Speedup, economics: Economics) -> dict[str, Any]:
+    tokens_per_s = _tokens_per_s(arm)
+    figures: dict[str, Any] = {
+        "currency": economics.currency if economics.gpu_price is not None else None,
+        "cost_per_million_output_tokens": cost_per_million_output_tokens(tokens_per_s, economics),
+        "gpus_needed": gpus_needed(tokens_per_s, economics),
+    }
+    if arm.cell.speculation.is_baseline or baseline is None:
+        return figures
+    before, after = gpus_needed(_tokens_per_s(baseline), economics), figures["gpus_needed"]
+    return figures | {
+        "saving_percent": saving_percent(gain.value),
+        "gpus_saved": before - after if before is not None and after is not None else None,
+        "payback_months": payback_months(before, after, economics),
+    }
+
+
+def _step_cost(arm: Arm, baseline: Arm | None, acceptance: _Acceptance, latency: Latencies) -> dict[str, Any]:
+    phases = arm.phase_seconds()
+    total = sum(phases.values())
+    figures: dict[str, Any] = {"phase_percent": {p: s / total * 100 for p, s in phases.items()} if total else None}
+    if arm.cell.speculation.is_baseline or baseline is None:
+        return figures
+    cost = _measured_step_cost(arm, baseline, acceptance, latency)
+    if cost is None:
+        return figures
+    return figures | {
+        "step_cost_ratio": cost.ratio,
+        "step_cost_draft": cost.draft,
+        "step_cost_verify": cost.verify,
+        "step_cost_basis": cost.basis,
+        "alpha_break_even": break_even_alpha(cost.ratio, acceptance.gamma),
+    }
+
+
+def _measured_step_cost(arm: Arm, baseline: Arm, acceptance: _Acceptance, latency: Latencies) -> StepCost | None:
+    # Phases cover every request, so steps must too; the baseline takes one step for each token after the prefill's.
+    if acceptance.every is not None:
+        plain_steps = sum(max(t.output_tokens - 1, 0) for t in baseline.traces)
+        cost = phase_step_cost(
+            arm.phase_seconds(), acceptance.every.counts.steps, baseline.phase_seconds(), plain_steps
+        )
+        if cost is not None:
+            return cost
+    plain_tpot = baseline.latencies().mean_tpot
+    length = acceptance.shown.counts.mean_length() if acceptance.shown else None
+    if not latency.mean_tpot or not plain_tpot or length is None:
+        return None
+    return tpot_step_cost(latency.mean_tpot, length, plain_tpot)
+
+
+def _resources(arm: Arm, settings: Mapping[str, LaunchSettings]) -> dict[str, Any]:
+    used = [resources(m.telemetry) for m in arm.ok]
+    memory = [r.memory_bytes_peak for r in used if r.memory_bytes_peak is not None]
+    capacities = [
+        s.kv_capacity_tokens for m in arm.ok if (s := settings.get(m.launch)) and s.kv_capacity_tokens is not None
+    ]
+    return {
+        "telemetry_source": next((r.source for r in used if r.source is not None), None),
+        "memory_bytes_peak": max(memory, default=None),
+        "utilization_percent_mean": _mean(r.utilization_percent_mean for r in used),
+        "power_watts_mean": _mean(r.power_watts_mean for r in used),
+        "kv_capacity_tokens": min(capacities, default=None),
+    }
+
+
+def _marks(
+    arm: Arm,
+    gain: Speedup,
+    acceptance: _Acceptance,
+    latency: Latencies,
+    paired: bool,
+    launches: Sequence[LaunchSettings],
+) -> tuple[marks.Mark, ...]:
+    requests = _requests(arm)
+    lags = [m.client_lag_p99 for m in arm.ok if m.client_lag_p99 is not None]
+    length = acceptance.every.counts.mean_length() if acceptance.every else None
+    found = (
+        marks.speedup_above_acceptance(gain.value, length),
+        marks.acceptance_above_gamma(length, acceptance.gamma),
+        marks.counters_differ(acceptance.difference()),
+        marks.token_identity(0 if acceptance.source != "requests" else sum(map(breaks_token_identity, arm.traces))),
+        marks.client_lag(max(lags, default=None), percentile(latency.tpot, 50)),
+        marks.failed_requests(requests["failed_requests"], requests["requests"]),
+        marks.failed_measurements(len(arm.measurements) - len(arm.ok), len(arm.measurements)),
+        marks.no_steady_window(sum(t.window is None for t in arm.throughputs.values()), len(arm.ok)),
+        marks.no_baseline(not paired and not arm.cell.speculation.is_baseline),
+        marks.all_degenerate(requests["degenerate_requests"], requests["requests"]),
+        marks.settings_differ(sorted({d for launch in launches for d in launch.differences})),
+    )
+    return tuple(mark for mark in found if mark is not None)
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e3
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return sum(known) / len(known) if known else None

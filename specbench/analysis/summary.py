@@ -1,0 +1,214 @@
+"""A run in one object: its cells, what to do, where it breaks even, what failed, what it was made with."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from specbench.analysis.breakeven import BatchCrossing, batch_crossing
+from specbench.analysis.cell_summary import CellSummary
+from specbench.analysis.cells import Arm, LaunchSettings, summarize_cell
+from specbench.analysis.cost import Economics
+from specbench.analysis.json_values import to_json_value
+from specbench.analysis.verdict import Decision, decide
+from specbench.analysis.wording import verdict_text
+from specbench.equivalence.greedy import (
+    Divergence,
+    Equivalence,
+    Margins,
+    NoiseFloor,
+    judge,
+    judge_baseline,
+    noise_floor,
+)
+from specbench.speculation import BASELINE
+from specbench.store.measurement import Cell, Measurement
+from specbench.store.run import RunStore
+
+_MANIFEST_KEYS = (
+    "created_at",
+    "specbench_version",
+    "config",
+    "versions",
+    "hardware",
+    "target",
+    "drafters",
+    "workloads",
+    "git",
+    "plan",
+    "fingerprint",
+)
+_MOST_EXAMPLES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """Where an arm's speedup crosses 1 on one workload."""
+
+    workload: str
+    method: str
+    gamma: int
+    crossing: BatchCrossing
+
+
+@dataclass(frozen=True, slots=True)
+class DivergenceExample:
+    """One of the first divergences of a cell, for a person to look at."""
+
+    cell: str
+    verdict: str
+    divergence: Divergence
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A measurement that gave no result. log_tail: the engine's last lines."""
+
+    cell: str
+    launch: str
+    error: str
+    log_tail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """Everything that a report says of a run. `manifest` is what the run was made with, `machine` one line of it."""
+
+    run: str
+    machine: str
+    decision: Decision
+    by_workload: Mapping[str, Decision]
+    text: str
+    cells: tuple[CellSummary, ...]
+    break_even: tuple[BreakEven, ...]
+    noise_floor: NoiseFloor
+    epsilon: float | None
+    divergences: tuple[DivergenceExample, ...]
+    failures: tuple[Failure, ...]
+    manifest: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """One object of JSON values: `run`, `verdict`, `cells`, `break_even`, `equivalence`, `failures`, `manifest`."""
+        record: dict[str, Any] = {
+            "run": self.run,
+            "machine": self.machine,
+            "verdict": {
+                **asdict(self.decision),
+                "text": self.text,
+                "by_workload": [{"workload": name, **asdict(d)} for name, d in self.by_workload.items()],
+            },
+            "cells": [asdict(cell) for cell in self.cells],
+            "break_even": [
+                {"workload": b.workload, "method": b.method, "gamma": b.gamma, **asdict(b.crossing)}
+                for b in self.break_even
+            ],
+            "equivalence": {
+                "noise_floor": {**asdict(self.noise_floor), "rate": self.noise_floor.rate},
+                "epsilon": self.epsilon,
+                "divergences": [
+                    {"cell": d.cell, "verdict": d.verdict, **asdict(d.divergence)} for d in self.divergences
+                ],
+            },
+            "failures": [asdict(failure) for failure in self.failures],
+            "manifest": self.manifest,
+        }
+        return {key: to_json_value(value) for key, value in record.items()}
+
+
+def summarize(store: RunStore) -> RunSummary:
+    """Analyse a run as it stands: complete, or still going, or with every launch failed."""
+    measurements, manifest = store.measurements(), store.manifest
+    config: Mapping[str, Any] = manifest.get("config", {})
+    margins = Margins.from_json(store.read_json("equivalence.json"))
+    settings = {launch: _settings(record) for launch, record in store.launches().items()}
+    arms = _arms(measurements)
+    verdicts = {cell: _equivalence(arm, arms.get(_baseline_of(cell)), margins, config) for cell, arm in arms.items()}
+    economics = Economics.from_config(config)
+    cells = tuple(
+        summarize_cell(arm, arms.get(_baseline_of(cell)), verdicts[cell], economics, settings)
+        for cell, arm in arms.items()
+    )
+    workloads = list(dict.fromkeys(c.workload for c in cells))
+    decision, by_workload = decide(cells), {w: decide(c for c in cells if c.workload == w) for w in workloads}
+    noise = _noise_floor(arms, config)
+    machine = str(manifest.get("hardware", {}).get("kind", "an unnamed machine"))
+    return RunSummary(
+        run=str(manifest.get("run", store.path.name)),
+        machine=machine,
+        decision=decision,
+        by_workload=by_workload,
+        text=verdict_text(decision, by_workload, cells, noise, machine),
+        cells=cells,
+        break_even=tuple(_break_even(cells)),
+        noise_floor=noise,
+        epsilon=margins.epsilon,
+        divergences=tuple(_examples(verdicts)),
+        failures=tuple(
+            Failure(m.id, m.launch, m.error or "failed", m.log_tail) for m in measurements if m.status == "failed"
+        ),
+        manifest={key: manifest[key] for key in _MANIFEST_KEYS if key in manifest},
+    )
+
+
+def _arms(measurements: Iterable[Measurement]) -> dict[Cell, Arm]:
+    """Measurements by cell; the baseline first, then methods in the order measured, gamma and batch size growing."""
+    groups: dict[Cell, list[Measurement]] = defaultdict(list)
+    for m in measurements:
+        groups[m.cell].append(m)
+    methods = list(dict.fromkeys(cell.speculation.method for cell in groups))
+    workloads = list(dict.fromkeys(cell.workload for cell in groups))
+
+    def position(cell: Cell) -> tuple[int, bool, int, int, int]:
+        s = cell.speculation
+        return workloads.index(cell.workload), not s.is_baseline, methods.index(s.method), s.gamma, cell.batch_size
+
+    return {cell: Arm.of(cell, groups[cell]) for cell in sorted(groups, key=position)}
+
+
+def _baseline_of(cell: Cell) -> Cell:
+    return replace(cell, speculation=BASELINE)
+
+
+def _is_seeded(cell: Cell, config: Mapping[str, Any]) -> bool:
+    return cell.temperature == 0 or config.get("verification") == "coupled"
+
+
+def _equivalence(arm: Arm, baseline: Arm | None, margins: Margins, config: Mapping[str, Any]) -> Equivalence:
+    seeded, outputs = _is_seeded(arm.cell, config), [m.traces for m in arm.ok]
+    if arm.cell.speculation.is_baseline:
+        return judge_baseline(outputs, seeded=seeded)
+    references = sorted(baseline.ok, key=lambda m: (m.replicate, m.repeat)) if baseline else []
+    return judge(arm.cell.id, references[0].traces if references else None, outputs, margins, seeded=seeded)
+
+
+def _noise_floor(arms: Mapping[Cell, Arm], config: Mapping[str, Any]) -> NoiseFloor:
+    """Over the workloads, each within itself."""
+    baselines: dict[str, list[Arm]] = defaultdict(list)
+    for cell, arm in arms.items():
+        if cell.speculation.is_baseline and _is_seeded(cell, config):
+            baselines[cell.workload].append(arm)
+    floors = [noise_floor([m.traces for arm in group for m in arm.ok]) for group in baselines.values()]
+    return NoiseFloor(sum(f.compared for f in floors), sum(f.differing for f in floors))
+
+
+def _break_even(cells: Sequence[CellSummary]) -> Iterable[BreakEven]:
+    speedups: dict[tuple[str, str, int], dict[int, float]] = defaultdict(dict)
+    for cell in cells:
+        if not cell.is_baseline and cell.speedup is not None:
+            speedups[cell.workload, cell.method, cell.gamma][cell.batch_size] = cell.speedup
+    for arm, by_batch in speedups.items():
+        if (crossing := batch_crossing(by_batch)) is not None:
+            yield BreakEven(*arm, crossing)
+
+
+def _examples(verdicts: Mapping[Cell, Equivalence]) -> list[DivergenceExample]:
+    """Bugs before near ties."""
+    found = [DivergenceExample(c.id, "DIVERGENT", d) for c, e in verdicts.items() for d in e.divergent]
+    found += [DivergenceExample(c.id, "NEAR_TIE", d) for c, e in verdicts.items() for d in e.near_ties]
+    return found[:_MOST_EXAMPLES]
+
+
+def _settings(record: Mapping[str, Any]) -> LaunchSettings:
+    return LaunchSettings(record.get("kv_capacity_tokens"), tuple(record.get("differences", ())))

@@ -1,0 +1,168 @@
+"""The verdict in plain words: what to do, what it gains and saves, whether outputs changed, what is uncertain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from specbench.analysis.cell_summary import CellSummary
+from specbench.analysis.verdict import Decision
+from specbench.equivalence.greedy import NoiseFloor, divergence_bound
+
+_MOST_FIGURES = 6
+
+
+def verdict_text(
+    decision: Decision,
+    by_workload: Mapping[str, Decision],
+    cells: Sequence[CellSummary],
+    noise: NoiseFloor,
+    machine: str,
+) -> str:
+    """One paragraph."""
+    speculative = [c for c in cells if not c.is_baseline]
+    chosen = [c for c in speculative if (c.method, c.gamma) == (decision.method, decision.gamma)]
+    shown = chosen or _best_by_workload(speculative)
+    sentences = [
+        _advice(decision, by_workload, chosen, cells),
+        _gains(shown, several_arms=not chosen),
+        _split(by_workload),
+        _saving(chosen),
+        _outputs(shown, decision),
+        _uncertain(shown, cells, noise),
+        f"Measured on {machine}.",
+    ]
+    return " ".join(s for s in sentences if s)
+
+
+def _advice(
+    decision: Decision,
+    by_workload: Mapping[str, Decision],
+    chosen: Sequence[CellSummary],
+    cells: Sequence[CellSummary],
+) -> str:
+    speculative = [c for c in cells if not c.is_baseline]
+    if decision.recommendation == "DISABLE":
+        if any(d.method for d in by_workload.values()):
+            return "Leave speculative decoding off where these workloads are served together: no method gains on all."
+        return "Leave speculative decoding off: no measured method gains with unchanged outputs."
+    if not chosen:
+        why = "no gain is shown, and none is ruled out"
+        if not speculative:
+            why = "nothing but the baseline was measured" if cells else "nothing was measured"
+        elif all(c.status == "failed" for c in speculative):
+            why = "no speculative cell could be measured"
+        return f"Not enough evidence to decide: {why}."
+    sizes = sorted({c.batch_size for c in chosen})
+    what = f"speculative decoding with {decision.method} and gamma {decision.gamma}"
+    if decision.up_to_batch_size == sizes[-1]:
+        where = f"batch size {sizes[0]}, the only one measured"
+        if len(sizes) > 1:
+            where = f"every batch size measured ({_list(sizes)})"
+        return f"Enable {what}: it gains at {where}."
+    return f"Enable {what} up to batch size {decision.up_to_batch_size}, not beyond."
+
+
+def _gains(cells: Sequence[CellSummary], *, several_arms: bool) -> str:
+    measured = [c for c in cells if c.speedup is not None]
+    if not measured:
+        return ""
+    several_workloads = len({c.workload for c in measured}) > 1
+    figures = [
+        f"{c.speedup:.2f}×{_interval(c, named=i == 0)} at batch size {c.batch_size}"
+        + (f" on {c.workload}" if several_workloads else "")
+        + (f" with {c.label}" if several_arms else "")
+        for i, c in enumerate(sorted(measured, key=lambda c: (c.workload, c.batch_size)))
+    ]
+    more = f" (and {len(figures) - _MOST_FIGURES} more in the table)" if len(figures) > _MOST_FIGURES else ""
+    what = "The best that was measured gave" if several_arms else "It gave"
+    return f"{what} {_list(figures[:_MOST_FIGURES])}{more}, in output tokens per second against plain decoding."
+
+
+def _split(by_workload: Mapping[str, Decision]) -> str:
+    if len({(d.recommendation, d.method, d.gamma) for d in by_workload.values()}) < 2:
+        return ""
+    clauses = [
+        f"{name}: {d.recommendation}" + (f" ({d.method} γ{d.gamma})" if d.method else "")
+        for name, d in by_workload.items()
+    ]
+    return f"Workload by workload the answer differs: {'; '.join(clauses)}."
+
+
+def _saving(cells: Sequence[CellSummary]) -> str:
+    priced = [c for c in cells if c.cost_per_million_output_tokens is not None and c.saving_percent is not None]
+    if not priced:
+        return ""
+    best = max(priced, key=lambda c: c.saving_percent or 0)
+    cost, saving = best.cost_per_million_output_tokens or 0.0, best.saving_percent or 0.0
+    text = (
+        f"At batch size {best.batch_size} a million output tokens cost {cost:.3g} {best.currency}, "
+        f"{abs(saving):.0f}% {'less' if saving >= 0 else 'more'} than without speculation."
+    )
+    if best.gpus_saved is None:
+        return text
+    if best.gpus_saved <= 0:
+        return f"{text} At the monthly volume given no whole GPU is saved, so the money saved is nil."
+    paid = f", which pays back in {best.payback_months:.1f} months" if best.payback_months is not None else ""
+    return f"{text} At the monthly volume given it saves {best.gpus_saved} GPUs{paid}."
+
+
+def _outputs(cells: Sequence[CellSummary], decision: Decision) -> str:
+    """On the cells that are recommended, then on those that diverge; without a recommendation, on all of `cells`."""
+    limit = decision.up_to_batch_size
+    checked = [c for c in cells if c.equivalence in ("EXACT", "NEAR_TIE") and c.batch_size <= (limit or c.batch_size)]
+    divergent = [c for c in cells if c.equivalence == "DIVERGENT"]
+    sentences = []
+    if checked:
+        prompts = min(c.equivalence_prompts for c in checked)
+        bound = f"{prompts} prompts per cell; the rate of divergence is below {divergence_bound(prompts):.1%}"
+        sentences.append(
+            f"Outputs differ from plain decoding only where two tokens are as good as tied ({bound})."
+            if any(c.equivalence == "NEAR_TIE" for c in checked)
+            else f"Outputs are identical to plain decoding, token by token ({bound})."
+        )
+    if divergent:
+        sizes = _list(sorted({c.batch_size for c in divergent}))
+        sentences.append(f"Outputs CHANGED at batch size {sizes}: {divergent[0].equivalence_detail}.")
+    if cells and not sentences:
+        sentences.append("Whether outputs are unchanged was not checked.")
+    return " ".join(sentences)
+
+
+def _uncertain(shown: Sequence[CellSummary], cells: Sequence[CellSummary], noise: NoiseFloor) -> str:
+    doubts = []
+    bases = {c.speedup_ci_basis for c in shown}
+    if "within one launch" in bases:
+        doubts.append("intervals are from one launch and do not show how launches differ (use --replicates)")
+    if "replicates" in bases and any(c.replicates < 3 for c in shown):
+        doubts.append("two launches per arm make wide intervals")
+    if any(c.speedup is None and c.status == "ok" for c in shown):
+        doubts.append("some cells have no speedup, see their marks")
+    void = sorted({mark.code for c in shown for mark in c.marks if not c.is_evidence})
+    if void:
+        doubts.append(f"marked cells are no evidence ({', '.join(void)})")
+    if degenerate := sum(c.degenerate_requests for c in shown):
+        total = sum(c.requests for c in shown)
+        doubts.append(f"{degenerate} of {total} requests loop or are empty, and are left out of acceptance and latency")
+    if noise.rate:
+        doubts.append(f"the baseline differs from itself in {noise.rate:.1%} of outputs")
+    if failed := sum(c.status == "failed" for c in cells):
+        doubts.append(f"{failed} of {len(cells)} cells failed")
+    return f"Uncertain: {'; '.join(doubts)}." if doubts else ""
+
+
+def _best_by_workload(cells: Sequence[CellSummary]) -> list[CellSummary]:
+    best: dict[str, CellSummary] = {}
+    for cell in sorted(cells, key=lambda c: c.speedup or 0):
+        best[cell.workload] = cell
+    return list(best.values())
+
+
+def _interval(cell: CellSummary, *, named: bool) -> str:
+    if cell.speedup_ci_low is None:
+        return ""
+    return f" ({'95% interval ' if named else ''}{cell.speedup_ci_low:.2f}–{cell.speedup_ci_high:.2f})"
+
+
+def _list(items: Sequence[object]) -> str:
+    texts = [str(item) for item in items]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

@@ -1,0 +1,243 @@
+"""Are outputs unchanged? Token ids against the baseline of the same batch size; how near to ties differences are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from specbench.replay.records import RequestTrace
+
+_SAMPLED = "sampled outputs differ by chance at temperature > 0 under rejection verification"
+
+Verdict = Literal["EXACT", "NEAR_TIE", "DIVERGENT", "NOT_CHECKED"]
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first token at which a request's output differs from the baseline's.
+
+    position: 0-based in the output;  a token is None where that output has ended
+    margin:   log p_max - log p(token) under the baseline at that position; None where it was not asked for, or the
+        token is not among the log-probabilities given
+    """
+
+    index: int
+    prompt_id: str
+    position: int
+    baseline_token: int | None
+    token: int | None
+    margin: float | None = None
+
+    def is_near_tie(self, epsilon: float | None) -> bool:
+        """Whether rounding explains it: the baseline itself held both tokens for as good as equal."""
+        return self.margin is not None and epsilon is not None and self.margin <= epsilon
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Outputs of one measurement against those of another.
+
+    prompts:     ids of the prompts compared;  requests: how many requests that were
+    uncompared:  requests that one side lacks, that failed, or whose token ids are not known
+    """
+
+    prompts: frozenset[str]
+    requests: int
+    uncompared: int
+    divergences: tuple[Divergence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """The verdict on a cell, the worst of its requests, and a sentence that says what it rests on."""
+
+    verdict: Verdict
+    prompts: int
+    requests: int
+    near_ties: tuple[Divergence, ...]
+    divergent: tuple[Divergence, ...]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """How often the baseline differs from itself, at another batch size or run again: no method can do better.
+
+    compared: requests compared, over all pairs of measurements;  differing: those whose outputs were not the same
+    """
+
+    compared: int
+    differing: int
+
+    @property
+    def rate(self) -> float | None:
+        return self.differing / self.compared if self.compared else None
+
+
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """Log-probability margins that the sweep asked the baseline for, after the timed cells.
+
+    epsilon:  margins up to this are near ties: the q99.9 of the change of the baseline's own margins at another batch
+        size; None where it was not measured
+    by_divergence: (cell id, prompt id, position, token) -> margin
+    """
+
+    epsilon: float | None = None
+    by_divergence: Mapping[tuple[str, str, int, int | None], float | None] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any] | None) -> Margins:
+        """From a run's equivalence.json; no margins where the run has none."""
+        if record is None:
+            return cls()
+        rows = record.get("margins", [])
+        keyed = {(row["cell"], row["prompt_id"], row["position"], row["token"]): row["margin"] for row in rows}
+        return cls(record.get("epsilon"), keyed)
+
+    def of(self, cell_id: str, divergence: Divergence) -> Divergence:
+        """The divergence with its margin, where that was asked for."""
+        key = (cell_id, divergence.prompt_id, divergence.position, divergence.token)
+        return replace(divergence, margin=self.by_divergence.get(key))
+
+
+def first_divergence(baseline: Sequence[int], output: Sequence[int]) -> int | None:
+    """Position of the first difference; lengths count, so an output that merely ends earlier differs at its end."""
+    for position, (expected, token) in enumerate(zip(baseline, output, strict=False)):
+        if expected != token:
+            return position
+    return None if len(baseline) == len(output) else min(len(baseline), len(output))
+
+
+def compare(baseline: Iterable[RequestTrace], outputs: Iterable[RequestTrace]) -> Comparison:
+    """Compare two measurements of one batch size request by request (`index`), by token ids."""
+    expected = {t.index: t for t in baseline}
+    given = {t.index: t for t in outputs}
+    prompts, divergences, uncompared = set(), [], 0
+    for index in sorted(expected.keys() | given.keys()):
+        a, b = expected.get(index), given.get(index)
+        if a is None or b is None or _ids(a) is None or _ids(b) is None:
+            uncompared += 1
+            continue
+        prompts.add(b.prompt_id)
+        if (divergence := _divergence(a, b)) is not None:
+            divergences.append(divergence)
+    compared = len(expected.keys() | given.keys()) - uncompared
+    return Comparison(frozenset(prompts), compared, uncompared, tuple(divergences))
+
+
+def judge(
+    cell_id: str,
+    baseline: Iterable[RequestTrace] | None,
+    outputs: Iterable[Iterable[RequestTrace]],
+    margins: Margins,
+    *,
+    seeded: bool,
+) -> Equivalence:
+    """The verdict on a cell: each of its measurements (`outputs`) against one measurement of the baseline.
+
+    seeded: whether the same seed must give the same tokens: at temperature 0, and under coupled verification at any
+        temperature. Elsewhere only distributions can be compared, and the verdict is NOT_CHECKED.
+    """
+    if not seeded:
+        return _not_checked(_SAMPLED)
+    if baseline is None:
+        return _not_checked("there is no baseline of this batch size to compare with")
+    baseline = tuple(baseline)
+    comparisons = [compare(baseline, traces) for traces in outputs]
+    requests = sum(c.requests for c in comparisons)
+    if not requests:
+        return _not_checked("no pair of requests has token ids on both sides")
+    found = [margins.of(cell_id, d) for c in comparisons for d in c.divergences]
+    near_ties = tuple(d for d in found if d.is_near_tie(margins.epsilon))
+    divergent = tuple(d for d in found if not d.is_near_tie(margins.epsilon))
+    prompts = len(frozenset[str]().union(*(c.prompts for c in comparisons)))
+    uncompared = sum(c.uncompared for c in comparisons)
+    return Equivalence(
+        verdict="DIVERGENT" if divergent else "NEAR_TIE" if near_ties else "EXACT",
+        prompts=prompts,
+        requests=requests,
+        near_ties=near_ties,
+        divergent=divergent,
+        detail=_detail(prompts, requests, uncompared, near_ties, divergent, margins.epsilon),
+    )
+
+
+def judge_baseline(runs: Sequence[Sequence[RequestTrace]], *, seeded: bool) -> Equivalence:
+    """The baseline is what others are held against: EXACT as long as its runs at one batch size agree.
+
+    Where they do not, nothing is wrong with any speculation: the row is NOT_CHECKED and `noise_floor` says how often.
+    """
+    if not seeded:
+        return _not_checked(_SAMPLED)
+    if not any(_ids(t) for traces in runs for t in traces):
+        return _not_checked("the server gives no token ids")
+    own = noise_floor(runs)
+    if own.differing:
+        return _not_checked(f"the baseline does not reproduce itself: {own.differing} of {own.compared} outputs differ")
+    prompts = len({t.prompt_id for t in runs[0]})
+    again = f"; run again, all {own.compared} outputs are the same" if own.compared else ""
+    return Equivalence("EXACT", prompts, len(runs[0]), (), (), f"the reference that others are compared with{again}")
+
+
+def divergence_bound(prompts: int) -> float:
+    """Upper 95% bound on the rate of divergent prompts after none in `prompts`: 1 - 0.05^(1/n) (exact binomial)."""
+    return 1.0 - math.pow(0.05, 1 / prompts)
+
+
+def noise_floor(baselines: Sequence[Sequence[RequestTrace]]) -> NoiseFloor:
+    """The first baseline measurement against all others (batch sizes, replicates, repeats), request by request.
+
+    Request i is the same prompt with the same seed at every batch size; larger ones merely have more requests.
+    """
+    if len(baselines) < 2:
+        return NoiseFloor(0, 0)
+    reference, *others = ({(t.index, t.prompt_id): _ids(t) for t in traces} for traces in baselines)
+    pairs = [(ids, other.get(key)) for other in others for key, ids in reference.items()]
+    known = [a == b for a, b in pairs if a is not None and b is not None]
+    return NoiseFloor(len(known), known.count(False))
+
+
+def _ids(trace: RequestTrace) -> tuple[int, ...] | None:
+    return trace.token_ids if trace.error is None else None
+
+
+def _divergence(baseline: RequestTrace, output: RequestTrace) -> Divergence | None:
+    expected, tokens = _ids(baseline) or (), _ids(output) or ()
+    position = first_divergence(expected, tokens)
+    if position is None:
+        return None
+    at = slice(position, position + 1)
+    return Divergence(
+        output.index, output.prompt_id, position, next(iter(expected[at]), None), next(iter(tokens[at]), None)
+    )
+
+
+def _not_checked(reason: str) -> Equivalence:
+    return Equivalence("NOT_CHECKED", 0, 0, (), (), f"not checked: {reason}")
+
+
+def _detail(
+    prompts: int,
+    requests: int,
+    uncompared: int,
+    near_ties: Sequence[Divergence],
+    divergent: Sequence[Divergence],
+    epsilon: float | None,
+) -> str:
+    if divergent:
+        unprobed = sum(d.margin is None for d in divergent)
+        first = divergent[0]
+        text = f"{len(divergent)} of {requests} requests differ, first at token {first.position} of {first.prompt_id}"
+        if unprobed:
+            text += f"; {unprobed} not probed, so rounding is not shown to explain them"
+    elif near_ties:
+        widest = max(d.margin or 0.0 for d in near_ties)
+        text = f"{len(near_ties)} of {requests} requests differ, at near ties (margin ≤ {widest:.3g}, ε {epsilon:.3g})"
+    else:
+        text = f"all {requests} requests identical"
+    if not divergent:
+        text += f"; 0 divergent in {prompts} prompts bounds the rate below {divergence_bound(prompts):.1%} (95% sure)"
+    return f"{text}; {uncompared} requests not compared" if uncompared else text

@@ -1,0 +1,108 @@
+"""The report as GitHub-flavoured Markdown, short enough for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from specbench.analysis.cell_summary import CellSummary
+from specbench.analysis.summary import RunSummary
+from specbench.report import figures
+from specbench.report.plots import Plot
+from specbench.report.recipe import COMMAND, config_yaml, made_with
+
+
+def render_markdown(summary: RunSummary, plots: Iterable[Plot]) -> str:
+    """`plots` are linked as NAME.png beside the file."""
+    decision = summary.decision
+    arm = f": {decision.method}, gamma {decision.gamma}" if decision.method else ""
+    parts = [f"# {decision.recommendation}{arm}", summary.text, f"Run `{summary.run}` on {summary.machine}."]
+    parts += [_cells(summary), _marks(summary.cells)]
+    parts += [f"![{plot.caption}]({plot.name}.png)\n\n*{plot.caption}*" for plot in plots]
+    parts += [_break_even(summary), _outputs(summary), _failures(summary), _recipe(summary)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _cells(summary: RunSummary) -> str:
+    currency = next((c.currency for c in summary.cells if c.currency), None)
+    header = ["workload", "method", "batch", "tok/s", "speedup [95%]", "AL (degenerate)", "accepted / drafted"]
+    header += ["TTFT p50 / p95 ms", "TPOT p50 / p95 ms", f"{currency or 'cost'} / M tokens", "saving", "outputs"]
+    rows = [
+        [
+            c.workload,
+            c.label,
+            str(c.batch_size),
+            figures.throughput(c),
+            figures.speedup(c),
+            figures.acceptance_length(c),
+            figures.percent(c.draft_acceptance_rate),
+            f"{figures.number(c.ttft_ms_p50, 0)} / {figures.number(c.ttft_ms_p95, 0)}",
+            f"{figures.number(c.tpot_ms_p50, 1)} / {figures.number(c.tpot_ms_p95, 1)}",
+            figures.money(c.cost_per_million_output_tokens),
+            figures.percent(None if c.saving_percent is None else c.saving_percent / 100),
+            (c.equivalence if c.status == "ok" else "failed") + ("\\*" if c.marks else ""),
+        ]
+        for c in summary.cells
+    ]
+    note = "AL: tokens per step. In parentheses: degenerate requests (loops or empty), left out of AL and latency."
+    return f"{_table(header, rows)}\n\n{note}" if rows else "No cell was measured."
+
+
+def _marks(cells: Sequence[CellSummary]) -> str:
+    lines = [f"- {c.label}, batch {c.batch_size}, {c.workload}: {_inline(m.text)}" for c in cells for m in c.marks]
+    return "\\* Marked:\n\n" + "\n".join(lines) if lines else ""
+
+
+def _break_even(summary: RunSummary) -> str:
+    lines = [f"- {b.method} γ{b.gamma} on {b.workload}: {b.crossing.text}." for b in summary.break_even]
+    return "## Break-even\n\n" + "\n".join(lines) if lines else ""
+
+
+def _outputs(summary: RunSummary) -> str:
+    checked = [c for c in summary.cells if c.status == "ok" and not c.is_baseline]
+    if not checked:
+        return ""
+    rows = [[c.workload, c.label, str(c.batch_size), c.equivalence, c.equivalence_detail] for c in checked]
+    floor = summary.noise_floor
+    noise = (
+        f"Noise floor: the baseline differs from itself in {floor.differing} of {floor.compared} outputs."
+        if floor.compared
+        else "Noise floor: not known, the baseline was measured once."
+    )
+    table = _table(["workload", "method", "batch", "outputs", "detail"], rows)
+    return f"## Are outputs unchanged?\n\n{noise}\n\n{table}"
+
+
+def _failures(summary: RunSummary) -> str:
+    if not summary.failures:
+        return ""
+    parts = ["## Failures"]
+    for failure in summary.failures:
+        log = failure.log_tail or "(no log)"
+        fence = "`" * max(3, _longest_run_of_ticks(log) + 1)
+        title = f"<summary>{_inline(failure.cell)}: {_inline(failure.error)}</summary>"
+        parts.append(f"<details>{title}\n\n{fence}text\n{log}\n{fence}\n\n</details>")
+    return "\n\n".join(parts)
+
+
+def _recipe(summary: RunSummary) -> str:
+    made = _table(["made with", ""], [list(pair) for pair in made_with(summary)])
+    config = f"```yaml\n{config_yaml(summary)}```"
+    return f"<details><summary>How to make this run again</summary>\n\n`{COMMAND}`\n\n{config}\n\n{made}\n\n</details>"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *([_inline(value) for value in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _inline(text: str) -> str:
+    """Text from outside (prompt ids, logs, errors) must not end a table's cell or become markup."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ")
+
+
+def _longest_run_of_ticks(text: str) -> int:
+    longest = run = 0
+    for character in text:
+        run = run + 1 if character == "`" else 0
+        longest = max(longest, run)
+    return longest

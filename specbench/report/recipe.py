@@ -1,0 +1,34 @@
+"""How to make the run again: the configuration, and everything that it was made with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from specbench.analysis.summary import RunSummary
+
+COMMAND = "specbench sweep --config config.yaml"
+
+
+def config_yaml(summary: RunSummary) -> str:
+    """The sweep's configuration, as `--config` reads it."""
+    return yaml.safe_dump(dict(summary.manifest.get("config", {})), sort_keys=False, allow_unicode=True)
+
+
+def made_with(summary: RunSummary) -> list[tuple[str, str]]:
+    """Versions, hardware, hashes and git state as (name, value), flat."""
+    keys = (k for k in summary.manifest if k not in ("config", "plan"))
+    return [pair for key in keys for pair in _flat(key, summary.manifest[key])]
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _flat(f"{name}.{key}", item)
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _flat(f"{name}[{i}]", item)
+    elif value is not None:
+        yield name, str(value)

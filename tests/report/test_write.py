@@ -1,0 +1,224 @@
+"""A run reported end to end: every file is there, right, and safe to forward."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from known_run import NGRAM, failed, measurement, output_of, request, store
+from PIL import Image
+from typer.testing import CliRunner
+
+from specbench.analysis.summary import summarize
+from specbench.cli import report as cli
+from specbench.errors import SpecbenchError
+from specbench.report.write import ReportPaths, write_report
+from specbench.speculation import BASELINE
+from specbench.store.measurement import Measurement
+from specbench.store.run import RunStore
+from specbench.telemetry.sample import Sample
+
+HOSTILE = "<script>alert('x')</script> | ``` \n# heading"
+SAMPLES = [Sample(i * 0.1, "host", 10**9 + i, 100.0) for i in range(20)]
+RUN = [
+    measurement(telemetry=SAMPLES),
+    measurement(NGRAM, accepted=3, telemetry=SAMPLES, outputs={3: (*output_of("p003", 20), 7)}),
+    measurement(batch_size=2, requests=16),
+    measurement(NGRAM, 2, requests=16, accepted=1, steps=(0.03,)),
+    failed(NGRAM, 4, error=f"died: {HOSTILE}", log_tail=f"last words {HOSTILE}"),
+]
+
+
+class Page(HTMLParser):
+    """Open elements, all tags with attributes, and all text."""
+
+    VOID = frozenset({"meta", "br"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunStore:
+    return store(tmp_path / "run", RUN)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> ReportPaths:
+    return write_report(store(tmp_path_factory.mktemp("run"), RUN).path)
+
+
+@pytest.fixture(scope="module")
+def html(written: ReportPaths) -> str:
+    return written.html.read_text(encoding="utf-8")
+
+
+def test_every_file_is_written_and_named(run: RunStore, tmp_path: Path) -> None:
+    paths = write_report(run.path, tmp_path / "out" / "deep")
+    files = {paths.html, paths.markdown, paths.csv, paths.json, paths.requests, *paths.plots}
+    assert files == set((tmp_path / "out" / "deep").iterdir())
+    assert all(path.stat().st_size > 500 for path in files)
+    for path in paths.plots:
+        with Image.open(path) as image:
+            assert image.format == "PNG"
+
+
+def test_by_default_the_report_lies_in_the_run_and_the_run_stays_readable(run: RunStore) -> None:
+    before = run.measurements()
+    assert write_report(run.path).html == run.path / "report.html"
+    assert RunStore.open(run.path).measurements() == before
+    run.compact()
+    write_report(run.path)
+    assert RunStore.open(run.path).measurements() == before
+
+
+def test_the_page_asks_the_network_for_nothing_and_is_whole(html: str) -> None:
+    page = Page(html)
+    assert page.open == []
+    assert "http://" not in html
+    assert "https://" not in html
+    fetched = {"script", "link", "iframe", "img", "object", "embed", "video", "audio"}
+    assert not fetched & {tag for tag, _ in page.tags}
+    links = [v for _, attrs in page.tags for name, v in attrs.items() if name in ("href", "src", "xlink:href")]
+    assert all((link or "").startswith("#") for link in links)
+    assert len(html) < 3 * 2**20
+
+
+def test_the_page_says_the_verdict_first_and_everything_after(html: str, run: RunStore) -> None:
+    page, summary = Page(html), summarize(run)
+    words = " ".join(page.text.split())
+    assert words.index(summary.text) < words.index("Every cell")
+    for part in (
+        "Plots",
+        "Break-even",
+        "Are outputs unchanged?",
+        "Noise floor",
+        "Failures",
+        "How to make this run again",
+    ):
+        assert part in words
+    assert "0.71 [0.71, 0.71]" in words
+    assert "DIVERGENT" in words
+    assert summary.machine in words
+    assert sum(tag == "svg" for tag, _ in page.tags) == 5
+    labels = [attrs.get("aria-label") for tag, attrs in page.tags if tag == "svg"]
+    assert all(labels)
+
+
+def test_ids_of_inlined_plots_do_not_collide(html: str) -> None:
+    page = Page(html)
+    defined = [attrs["id"] for tag, attrs in page.tags if tag in ("clippath", "path") and attrs.get("id")]
+    referred = re.findall(r"url\(#(\w+)\)", html)
+    assert len(defined) == len(set(defined))
+    assert set(referred) <= {attrs["id"] for _, attrs in page.tags if "id" in attrs}
+
+
+def test_text_from_outside_stays_text(html: str, written: ReportPaths) -> None:
+    markdown = written.markdown.read_text(encoding="utf-8")
+    assert "<script>" not in html
+    assert HOSTILE.split("|")[0] in Page(html).text
+    outside_of_logs = re.sub(r"(````+)text\n.*?\n\1", "", markdown, flags=re.DOTALL)
+    assert "<script>" not in outside_of_logs
+    assert "\n# heading" not in outside_of_logs
+    assert "last words <script>" in markdown
+
+
+def test_markdown_tables_are_rectangular(written: ReportPaths) -> None:
+    lines = written.markdown.read_text(encoding="utf-8").splitlines()
+    widths: list[set[int]] = [set()]
+    for line in lines:
+        if line.startswith("|"):
+            widths[-1].add(len(re.findall(r"(?<!\\)\|", line)))
+        elif widths[-1]:
+            widths.append(set())
+    assert all(len(table) <= 1 for table in widths)
+    assert "![" in "".join(lines)
+    assert lines[0].startswith("# ")
+
+
+def test_csv_json_and_parquet_hold_the_same_run(written: ReportPaths) -> None:
+    report = json.loads(written.json.read_text(encoding="utf-8"))
+    rows = list(csv.DictReader(io.StringIO(written.csv.read_text(encoding="utf-8"))))
+    assert len(rows) == len(report["cells"]) == 5
+    for cell, row in zip(report["cells"], rows, strict=True):
+        assert [*cell] == [*row]
+        assert row["speedup"] == ("" if cell["speedup"] is None else str(cell["speedup"]))
+        assert json.loads(row["marks"]) == cell["marks"]
+    assert pq.read_table(written.requests).num_rows == sum(len(m.traces) for m in RUN)
+
+
+def test_the_recipe_is_a_configuration_that_reads_back(written: ReportPaths, run: RunStore) -> None:
+    markdown = written.markdown.read_text(encoding="utf-8")
+    config = yaml.safe_load(markdown.split("```yaml\n")[1].split("```")[0])
+    assert config == run.manifest["config"]
+
+
+@pytest.mark.parametrize(
+    "measurements",
+    [
+        [],
+        [measurement()],
+        [failed(BASELINE), failed()],
+        [measurement(batch_size=8), measurement(NGRAM, 8, accepted=3)],
+        [measurement(NGRAM, traces=(request(error="timeout", token_ids=()),), counters=None, client_lag_p99=None)],
+    ],
+    ids=["nothing", "baseline alone", "all failed", "too short", "one failed request"],
+)
+def test_a_poor_run_gets_a_report_too(tmp_path: Path, measurements: list[Measurement]) -> None:
+    paths = write_report(store(tmp_path, measurements, gpu_price=None).path)
+    assert Page(paths.html.read_text(encoding="utf-8")).open == []
+    assert "NOT ENOUGH EVIDENCE" in paths.markdown.read_text(encoding="utf-8")
+
+
+def test_what_is_no_run_and_what_cannot_be_written_is_said(run: RunStore, tmp_path: Path) -> None:
+    with pytest.raises(SpecbenchError, match="not a run"):
+        write_report(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpecbenchError, match="Choose another --output"):
+        write_report(run.path, tmp_path / "file")
+
+
+def command(*arguments: str) -> Any:
+    import typer
+
+    app = typer.Typer()
+    app.command()(cli.report)
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_the_command_prints_the_table_and_where_the_report_is(run: RunStore, tmp_path: Path) -> None:
+    result = command(str(run.path), "--output", str(tmp_path / "out"))
+    assert result.exit_code == 0
+    assert "ngram γ4" in result.output
+    assert f"Report: {tmp_path / 'out' / 'report.html'}" in result.output
+
+
+def test_the_command_prints_json_alone_or_nothing(run: RunStore) -> None:
+    assert json.loads(command(str(run.path), "--json").output) == summarize(run).to_json()
+    assert command(str(run.path), "--quiet").output == ""

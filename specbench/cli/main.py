@@ -1,0 +1,65 @@
+"""The `specbench` command: a line per subcommand. Heavy imports stand inside the commands, so that --help is quick."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from specbench import __version__
+from specbench.cli import doctor, report, serve, sweep, workload
+from specbench.errors import SpecbenchError
+
+
+class _QuickHelp(TyperGroup):
+    """The list of commands in plain text: rich would take longer to import than all else. Commands keep rich help."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "rich_markup_mode": None})
+
+
+app = typer.Typer(
+    name="specbench",
+    cls=_QuickHelp,
+    help="Should this LLM deployment use speculative decoding: which method, which gamma, up to which batch size, "
+    "and what does it save? Start with: specbench sweep --workload workloads/chat.jsonl",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"specbench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+) -> None: ...
+
+
+app.command(short_help="The main job: measure speculation against plain decoding.")(sweep.sweep)
+app.command(short_help="Show a run again, and write its report anew.")(report.report)
+app.command(short_help="The reference decoder as an OpenAI-compatible server.")(serve.serve)
+app.add_typer(workload.app, name="workload", short_help="Look at files of prompts.")
+app.command(short_help="What is here, what is missing, what was left behind.")(doctor.doctor)
+
+
+def main() -> None:
+    """Entry point. Exit codes: 0 done, 1 bad input or environment, 2 usage, 3 negative verdict, 5 some cells failed."""
+    try:
+        app()
+    except SpecbenchError as error:
+        print(f"specbench: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("specbench: stopped. A sweep goes on with: specbench sweep --resume --output RUN", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # `specbench … | head`
+        sys.stderr.close()
+        sys.exit(1)

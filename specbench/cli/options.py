@@ -1,0 +1,46 @@
+"""How option values are written on the command line: lists with commas, times with units, pairs with an equals sign."""
+
+from __future__ import annotations
+
+import re
+
+from specbench.errors import SpecbenchError
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def words(text: str, flag: str) -> list[str]:
+    """`a,b` as a list. Raises SpecbenchError when nothing is between two commas."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise SpecbenchError(f"{flag}: expected names separated by commas; got {text!r}.")
+    return parts
+
+
+def whole_numbers(text: str, flag: str) -> list[int]:
+    """`1,2,4` as a list of integers."""
+    try:
+        return [int(part) for part in words(text, flag)]
+    except ValueError:
+        raise SpecbenchError(
+            f"{flag}: expected whole numbers separated by commas, as in 1,2,4; got {text!r}."
+        ) from None
+
+
+def pairs(text: str, flag: str) -> dict[str, str]:
+    """`a=x,b=y` as a mapping."""
+    found = {}
+    for part in words(text, flag):
+        name, equals, value = part.partition("=")
+        if not (name and equals and value):
+            raise SpecbenchError(f"{flag}: expected METHOD=DIRECTORY, as in draft_model=./my-draft; got {part!r}.")
+        found[name] = value
+    return found
+
+
+def seconds(text: str, flag: str) -> float:
+    """`500ms`, `30s`, `10m`, `1h` or a bare number of seconds."""
+    match = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*(ms|s|m|h|)", text.strip())
+    if not match:
+        raise SpecbenchError(f"{flag}: expected a time such as 500ms, 30s or 10m; got {text!r}.")
+    return float(match[1]) * _SECONDS[match[2]]

@@ -1,0 +1,220 @@
+"""`specbench sweep`: plan, launch, replay, measure, check, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from specbench.sweep.config import SweepConfig
+    from specbench.sweep.runner import Sweep
+
+_WHAT, _LOAD, _MONEY, _RUN = "What to measure", "Load and sampling", "Money", "The run"
+
+
+def sweep(
+    workload: str | None = typer.Option(
+        None, help="Prompt file(s), comma-separated; each is measured by itself.", rich_help_panel=_WHAT
+    ),
+    backend: str | None = typer.Option(None, help="The engine: reference.", rich_help_panel=_WHAT),
+    target: str | None = typer.Option(
+        None, help="The model: demo, a local directory, or a hub id.", rich_help_panel=_WHAT
+    ),
+    method: str | None = typer.Option(
+        None, help="none, ngram, draft_model; comma-separated. none is always measured.", rich_help_panel=_WHAT
+    ),
+    drafter: str | None = typer.Option(None, help="Drafter weights: draft_model=DIRECTORY.", rich_help_panel=_WHAT),
+    gamma: str | None = typer.Option(None, help="Tokens proposed per step; comma-separated.", rich_help_panel=_WHAT),
+    batch_size: str | None = typer.Option(
+        None, help="Requests kept in flight; comma-separated.", rich_help_panel=_WHAT
+    ),
+    prompts: int | None = typer.Option(
+        None, help="How many prompts of each workload (a fixed random choice); all by default.", rich_help_panel=_LOAD
+    ),
+    max_tokens: int | None = typer.Option(None, help="Output tokens per request.", rich_help_panel=_LOAD),
+    temperature: float | None = typer.Option(None, help="0 is greedy decoding.", rich_help_panel=_LOAD),
+    top_p: float | None = typer.Option(None, help="Nucleus sampling.", rich_help_panel=_LOAD),
+    top_k: int | None = typer.Option(None, help="0 keeps the whole vocabulary.", rich_help_panel=_LOAD),
+    seed: int | None = typer.Option(None, help="Fixes the choice of prompts and every request.", rich_help_panel=_LOAD),
+    verification: str | None = typer.Option(
+        None,
+        help="How the reference decoder verifies sampled drafts: rejection, or coupled (a seed fixes the tokens).",
+        rich_help_panel=_LOAD,
+    ),
+    repeats: int | None = typer.Option(None, help="Measurements of a cell within one launch.", rich_help_panel=_RUN),
+    replicates: int | None = typer.Option(
+        None, help="Launches of each arm, interleaved; confidence intervals rest on them.", rich_help_panel=_RUN
+    ),
+    dtype: str | None = typer.Option(None, help="float32 or bfloat16.", rich_help_panel=_WHAT),
+    device: str | None = typer.Option(None, help="cpu or cuda.", rich_help_panel=_WHAT),
+    threads: int | None = typer.Option(None, help="CPU threads of the engine.", rich_help_panel=_WHAT),
+    max_model_len: int | None = typer.Option(
+        None, help="Prompt plus output tokens per request.", rich_help_panel=_LOAD
+    ),
+    gpu_price: float | None = typer.Option(None, help="Price of one GPU-hour.", rich_help_panel=_MONEY),
+    gpu_count: int | None = typer.Option(None, help="GPUs that one server uses.", rich_help_panel=_MONEY),
+    currency: str | None = typer.Option(None, help="A name to print, such as USD or BRL.", rich_help_panel=_MONEY),
+    engineering_cost: float | None = typer.Option(
+        None, help="One-off cost of switching speculation on.", rich_help_panel=_MONEY
+    ),
+    tokens_per_month: float | None = typer.Option(None, help="Output tokens served per month.", rich_help_panel=_MONEY),
+    output: Path | None = typer.Option(
+        None, help="Directory of the run; by default a new one under reports/.", rich_help_panel=_RUN
+    ),
+    resume: bool = typer.Option(
+        False,
+        "--resume",
+        help="Continue the run in --output; what it holds is not measured again.",
+        rich_help_panel=_RUN,
+    ),
+    config: Path | None = typer.Option(None, help="YAML file with any of these options.", rich_help_panel=_RUN),
+    save_config: Path | None = typer.Option(
+        None, help="Write the options of this command as YAML and go on.", rich_help_panel=_RUN
+    ),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show the plan and stop.", rich_help_panel=_RUN),
+    skip_bad_lines: bool | None = typer.Option(
+        None, "--skip-bad-lines", help="Leave out broken workload lines, and count them.", rich_help_panel=_LOAD
+    ),
+    save_events: bool | None = typer.Option(
+        None, "--save-events", help="Keep the raw event streams in the run.", rich_help_panel=_RUN
+    ),
+    ready_timeout: str | None = typer.Option(
+        None, help="Until a launch counts as failed, such as 10m.", rich_help_panel=_RUN
+    ),
+    request_timeout: str | None = typer.Option(
+        None, help="Until a request counts as failed, such as 90s.", rich_help_panel=_RUN
+    ),
+    strict: bool = typer.Option(
+        False, "--strict", help="Exit 3 when any output is DIVERGENT from the baseline's.", rich_help_panel=_RUN
+    ),
+    json_output: bool = typer.Option(
+        False, "--json", help="Print the result as one JSON object (docs/columns.md).", rich_help_panel=_RUN
+    ),
+    quiet: bool = typer.Option(False, "--quiet", help="No progress.", rich_help_panel=_RUN),
+) -> None:
+    """Measure speculative decoding against plain decoding, on your prompts, over batch sizes and gammas.
+
+    Starts the engine once per method, gamma and replicate, keeps each batch size in flight in a closed loop, compares
+    every output with the baseline's, and writes a report.
+
+    Example: specbench sweep --workload workloads/chat.jsonl --method ngram --gamma 2,4 --batch-size 1,4 --gpu-price 2.5
+    """
+    from specbench.cli.options import pairs, seconds, whole_numbers, words
+    from specbench.errors import SpecbenchError
+    from specbench.sweep.config import load_config
+    from specbench.sweep.config import save_config as write_config
+
+    given: dict[str, Any] = {
+        "workload": workload and words(workload, "--workload"),
+        "backend": backend,
+        "target": target,
+        "method": method and words(method, "--method"),
+        "drafter": drafter and pairs(drafter, "--drafter"),
+        "gamma": gamma and whole_numbers(gamma, "--gamma"),
+        "batch_size": batch_size and whole_numbers(batch_size, "--batch-size"),
+        "prompts": prompts,
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "top_p": top_p,
+        "top_k": top_k,
+        "seed": seed,
+        "verification": verification,
+        "repeats": repeats,
+        "replicates": replicates,
+        "dtype": dtype,
+        "device": device,
+        "threads": threads,
+        "max_model_len": max_model_len,
+        "gpu_price": gpu_price,
+        "gpu_count": gpu_count,
+        "currency": currency,
+        "engineering_cost": engineering_cost,
+        "tokens_per_month": tokens_per_month,
+        "skip_bad_lines": skip_bad_lines,
+        "save_events": save_events,
+        "ready_timeout": ready_timeout and seconds(ready_timeout, "--ready-timeout"),
+        "request_timeout": request_timeout and seconds(request_timeout, "--request-timeout"),
+    }
+    if resume:
+        if output is None:
+            raise SpecbenchError("--resume continues the run in a directory: name it with --output RUN.")
+        config = config or output / "config.yaml"
+    settings = load_config(config, {name: value for name, value in given.items() if value is not None})
+    if save_config is not None:
+        write_config(settings, save_config)
+    if dry_run:
+        _print_plan(settings)
+        return
+    raise typer.Exit(_run(settings, output, resume=resume, strict=strict, json_output=json_output, quiet=quiet))
+
+
+def _print_plan(config: SweepConfig) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from specbench.sweep.plan import make_plan
+    from specbench.sweep.prepare import load_workloads
+    from specbench.sweep.requests import request_order
+
+    workloads = load_workloads(config)
+    plan = make_plan(config)
+    table = Table("launch", "measurements", "requests", title="Nothing was started (--dry-run)")
+    for launch in plan.launches:
+        counts = [
+            len(request_order(workloads[m.cell.workload], config, m.cell.batch_size)) for m in launch.measurements
+        ]
+        table.add_row(launch.id, str(len(counts)), str(sum(counts)))
+    console = Console()
+    console.print(table)
+    console.print(
+        f"{len(plan.launches)} server starts, {len(plan.measurements)} measurements. "
+        "Starts are one per method, gamma and replicate; batch sizes and workloads share them."
+    )
+
+
+def _run(
+    config: SweepConfig, output: Path | None, *, resume: bool, strict: bool, json_output: bool, quiet: bool
+) -> int:
+    import asyncio
+    import json
+
+    from specbench.analysis.summary import summarize
+    from specbench.cli.progress import make_progress
+    from specbench.report.terminal import print_summary
+    from specbench.report.write import write_report
+    from specbench.sweep.prepare import prepare
+
+    progress = make_progress(quiet=quiet)
+    prepared = prepare(config, output, resume=resume, note=progress.note)
+    with progress:
+        asyncio.run(_measure(prepared, progress))
+    summary = summarize(prepared.store)
+    paths = write_report(prepared.store.path)
+    if json_output:
+        typer.echo(json.dumps(summary.to_json(), indent=2, allow_nan=False))
+    else:
+        print_summary(summary)
+        typer.echo(f"Report: {paths.html}")
+    if strict and any(cell.equivalence == "DIVERGENT" for cell in summary.cells):
+        return 3
+    return 5 if summary.failures else 0
+
+
+async def _measure(prepared: Sweep, progress: Any) -> None:
+    import asyncio
+    import contextlib
+    import signal
+
+    from specbench.sweep.margins import probe_margins
+    from specbench.sweep.runner import run_sweep
+
+    task = asyncio.current_task()
+    assert task is not None
+    # SIGTERM ends the sweep as Ctrl-C does: through the context managers, so that no server is left.
+    with contextlib.suppress(NotImplementedError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await run_sweep(prepared, progress)
+    await probe_margins(prepared, progress)
+    prepared.store.compact()

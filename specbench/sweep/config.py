@@ -1,0 +1,144 @@
+"""A sweep's configuration: what a YAML file holds and what the command line's flags override."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from specbench.errors import SpecbenchError
+from specbench.speculation import BASELINE, DRAFTERLESS, METHODS, Speculation
+
+PositiveInt = Annotated[int, Field(ge=1)]
+Price = Annotated[float, Field(gt=0)]
+
+
+class SweepConfig(BaseModel):
+    """What to measure, on what, and what a GPU-hour costs. Every field is a flag of `specbench sweep`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workload: tuple[Path, ...] = Field(min_length=1, description="prompt files; each is measured by itself")
+    backend: str = Field("reference", description="the engine that serves the target")
+    target: str = Field("demo", description="the model: demo, a local directory, or a hub id")
+    method: tuple[str, ...] = Field(
+        ("ngram",), description="speculation methods; the baseline `none` is always measured"
+    )
+    drafter: Mapping[str, str] = Field(default_factory=dict, description="drafter weights by method")
+    gamma: tuple[PositiveInt, ...] = Field((4,), min_length=1, description="tokens proposed per step")
+    batch_size: tuple[PositiveInt, ...] = Field((1, 4), min_length=1, description="requests kept in flight")
+    prompts: PositiveInt | None = Field(None, description="how many prompts of each workload; all by default")
+    max_tokens: PositiveInt = Field(64, description="output tokens per request, where the prompt does not say")
+    temperature: float = Field(0.0, ge=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: int = Field(0, ge=0, description="0 keeps the whole vocabulary")
+    seed: int = 0
+    verification: Literal["rejection", "coupled"] = "rejection"
+    repeats: PositiveInt = Field(1, description="measurements of a cell within one launch")
+    replicates: PositiveInt = Field(2, description="launches of each arm, interleaved")
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    device: str = "cpu"
+    threads: PositiveInt | None = None
+    max_model_len: PositiveInt = 2048
+    ready_timeout: float = Field(600.0, gt=0, description="seconds until a launch counts as failed")
+    request_timeout: float = Field(600.0, gt=0, description="seconds until a request counts as failed")
+    skip_bad_lines: bool = False
+    save_events: bool = Field(False, description="keep every byte that the server streamed")
+    gpu_price: Price | None = Field(None, description="per GPU-hour")
+    gpu_count: PositiveInt = 1
+    currency: str = "USD"
+    engineering_cost: Price | None = Field(None, description="one-off cost of switching speculation on")
+    tokens_per_month: Price | None = None
+
+    @field_validator("method")
+    @classmethod
+    def _without_baseline(cls, methods: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := [m for m in methods if m not in METHODS]:
+            raise ValueError(f"unknown method {unknown[0]!r}. Choose from: {', '.join(METHODS)}")
+        return tuple(m for m in dict.fromkeys(methods) if m != BASELINE.method)
+
+    @field_validator("gamma", "batch_size")
+    @classmethod
+    def _sorted(cls, values: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(set(values)))
+
+    @model_validator(mode="after")
+    def _drafters_fit(self) -> SweepConfig:
+        for method in self.method:
+            if method not in DRAFTERLESS and method not in self.drafter:
+                raise ValueError(f"method {method} needs a drafter: --drafter {method}=DIRECTORY")
+        for method in self.drafter:
+            if method in DRAFTERLESS:
+                raise ValueError(f"method {method} takes no drafter; leave --drafter {method}=… out")
+            if method not in self.method:
+                raise ValueError(f"a drafter is given for {method!r}, which is not among the methods")
+        return self
+
+    def speculations(self) -> tuple[Speculation, ...]:
+        """The arms of the sweep, the baseline first."""
+        return (
+            BASELINE,
+            *(Speculation(method, gamma, self.drafter.get(method)) for method in self.method for gamma in self.gamma),
+        )
+
+
+PRICING = ("gpu_price", "gpu_count", "currency", "engineering_cost", "tokens_per_month")
+"""Fields that change what a measurement is worth, not what it measures."""
+
+
+def load_config(path: Path | None, overrides: Mapping[str, Any]) -> SweepConfig:
+    """The configuration in a YAML file (or the defaults), with flags on top.
+
+    Raises SpecbenchError naming the file or flag and the field.
+    """
+    values: dict[str, Any] = {}
+    if path is not None:
+        values = _read_yaml(path)
+    try:
+        return SweepConfig.model_validate({**values, **overrides})
+    except ValidationError as error:
+        raise SpecbenchError(_sentence(error, path, overrides)) from error
+
+
+def save_config(config: SweepConfig, path: Path) -> None:
+    """Write the configuration as YAML that `load_config` reads back."""
+    try:
+        path.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+    except OSError as error:
+        raise SpecbenchError(f"cannot write {path}: {error.strerror}.") from error
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecbenchError(f"cannot read the configuration {path}: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SpecbenchError(f"{path}: not valid YAML ({' '.join(str(error).split())}).") from error
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise SpecbenchError(f"{path}: a configuration is a mapping of options; got a {type(values).__name__}.")
+    # One value may stand for a list of one, as on the command line.
+    for name in ("workload", "method", "gamma", "batch_size"):
+        if name in values and not isinstance(values[name], list):
+            values[name] = [values[name]]
+    return values
+
+
+def _sentence(error: ValidationError, path: Path | None, overrides: Mapping[str, Any]) -> str:
+    first = error.errors()[0]
+    field = str(first["loc"][0]) if first["loc"] else None
+    reason = first["msg"].removeprefix("Value error, ")
+    if field is None:
+        return f"{reason}."
+    flag = f"--{field.replace('_', '-')}"
+    where = flag if field in overrides or path is None else f"{path}: {field}"
+    if first["type"] == "extra_forbidden":
+        return f"{path}: unknown option {field!r}. Known: {', '.join(SweepConfig.model_fields)}."
+    if first["type"] == "missing":
+        return f"no {field} given. Pass {flag} FILE, or set {field} in --config."
+    return f"{where}: {reason}; got {first['input']!r}."

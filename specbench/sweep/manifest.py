@@ -1,0 +1,127 @@
+"""What a run was made with: everything that could change its result, and a fingerprint of that."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from specbench import __version__
+from specbench.digest import directory_digest, tokenizer_digests
+from specbench.errors import SpecbenchError
+from specbench.sweep.config import PRICING, SweepConfig
+from specbench.sweep.plan import SweepPlan
+from specbench.telemetry.inventory import list_gpus
+from specbench.workloads.prompt import Workload
+
+_VERSIONED = ("torch", "transformers", "tokenizers", "numpy", "aiohttp")
+
+
+def make_manifest(
+    config: SweepConfig,
+    plan: SweepPlan,
+    target: Path,
+    drafters: Mapping[str, Path],
+    workloads: Sequence[Workload],
+    run_id: str,
+) -> dict[str, Any]:
+    """The manifest of a new run. `fingerprint` covers all that could change a measurement, prices not among it."""
+    identity: dict[str, Any] = {
+        "config": {k: v for k, v in config.model_dump(mode="json").items() if k not in PRICING},
+        "versions": _versions(),
+        "hardware": describe_hardware(),
+        "target": {"name": config.target, "digest": directory_digest(target), **tokenizer_digests(target)},
+        "drafters": {method: directory_digest(path) for method, path in drafters.items()},
+        "workloads": [
+            {"name": w.name, "sha256": w.sha256, "prompts": len(w.prompts), "skipped": len(w.skipped)}
+            for w in workloads
+        ],
+    }
+    return {
+        "run": run_id,
+        "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "specbench_version": __version__,
+        **identity,
+        "config": config.model_dump(mode="json"),
+        "git": _git_state(),
+        "plan": {"launches": len(plan.launches), "measurements": len(plan.measurements)},
+        "identity": identity,
+        "fingerprint": hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),
+    }
+
+
+def check_same_identity(old: Mapping[str, Any], new: Mapping[str, Any], path: Path) -> None:
+    """Refuse to continue a run with anything that could change its results."""
+    if old["fingerprint"] == new["fingerprint"]:
+        return
+    changed = ", ".join(_differences(old["identity"], new["identity"]))
+    raise SpecbenchError(
+        f"{path} was made with something else, and cells of both must not be mixed. Changed: {changed}. "
+        "Undo the change, or start a new run with another --output."
+    )
+
+
+def _differences(old: Any, new: Any, name: str = "") -> list[str]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        keys = dict.fromkeys([*old, *new])
+        return [d for k in keys for d in _differences(old.get(k), new.get(k), f"{name}.{k}" if name else str(k))]
+    return [] if old == new else [f"{name} ({old!r} → {new!r})"]
+
+
+def _versions() -> dict[str, str | None]:
+    return {"specbench": __version__, "python": platform.python_version(), **{n: _version(n) for n in _VERSIONED}}
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def describe_hardware() -> dict[str, Any]:
+    """The machine, without anything that changes between two runs on it. `kind` is one line for captions."""
+    cpu, cores, memory = _cpu_name(), len(os.sched_getaffinity(0)), psutil.virtual_memory().total
+    gpus = [asdict(gpu) for gpu in list_gpus()]
+    cpu_kind = f"{cores}-core CPU ({cpu}), {memory / 2**30:.0f} GiB"
+    return {
+        "kind": f"{len(gpus)} × {gpus[0]['name']}, {cpu_kind}" if gpus else f"{cpu_kind}, no GPU",
+        "cpu": cpu,
+        "cores": cores,
+        "memory_bytes": memory,
+        "gpus": gpus,
+        "os": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _git_state() -> dict[str, Any] | None:
+    """Commit and cleanliness of the checkout that specbench runs from; None when it is installed without one."""
+    here = Path(__file__).parent
+    try:
+        commit = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
+        status = subprocess.run(
+            ["git", "status", "--porcelain"], cwd=here, capture_output=True, text=True, check=True, timeout=10
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {"commit": commit, "dirty": bool(status.strip())}

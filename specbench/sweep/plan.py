@@ -1,0 +1,69 @@
+"""From a configuration to an ordered list of server launches, each with the measurements it serves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specbench.speculation import Speculation
+from specbench.store.measurement import Cell
+from specbench.sweep.config import SweepConfig
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMeasurement:
+    """One cell to measure once."""
+
+    id: str
+    cell: Cell
+    replicate: int
+    repeat: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLaunch:
+    """One server start and what is measured on it, in order."""
+
+    id: str
+    speculation: Speculation
+    measurements: tuple[PlannedMeasurement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlan:
+    launches: tuple[PlannedLaunch, ...]
+
+    @property
+    def measurements(self) -> tuple[PlannedMeasurement, ...]:
+        return tuple(m for launch in self.launches for m in launch.measurements)
+
+
+def make_plan(config: SweepConfig) -> SweepPlan:
+    """The launches of a sweep: every arm once per replicate, the order reversed from one replicate to the next.
+
+    The reversal (ABBA) makes a slow drift of the machine cancel in the ratio of two arms.
+    """
+    arms = config.speculations()
+    return SweepPlan(
+        tuple(
+            _launch(config, arm, replicate)
+            for replicate in range(config.replicates)
+            for arm in (arms if replicate % 2 == 0 else arms[::-1])
+        )
+    )
+
+
+def _launch(config: SweepConfig, arm: Speculation, replicate: int) -> PlannedLaunch:
+    cells = (
+        Cell(config.backend, config.target, path.stem, arm, batch_size, config.temperature)
+        for path in config.workload
+        for batch_size in config.batch_size
+    )
+    return PlannedLaunch(
+        id=f"{arm.label}-r{replicate}",
+        speculation=arm,
+        measurements=tuple(
+            PlannedMeasurement(f"{cell.id}-r{replicate}k{repeat}", cell, replicate, repeat)
+            for cell in cells
+            for repeat in range(config.repeats)
+        ),
+    )

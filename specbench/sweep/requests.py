@@ -1,0 +1,55 @@
+"""Which requests a measurement sends: the same ones, in the same order, in every arm and at every batch size."""
+
+from __future__ import annotations
+
+import random
+
+from specbench.replay.request import RequestSpec
+from specbench.sweep.config import SweepConfig
+from specbench.workloads.prompt import Prompt, Workload
+
+REFILLS_PER_SLOT = 4
+"""At least this many requests per slot: the first cohort and the drain are cut from the steady window."""
+
+WARM_UP_TOKENS = 16
+
+
+def request_order(workload: Workload, config: SweepConfig, batch_size: int) -> list[RequestSpec]:
+    """The requests of one measurement. Request i is the same prompt with the same seed whatever the batch size.
+
+    Prompts are shuffled once by `config.seed`, cut to `config.prompts`, and cycled where a large batch needs more
+    requests than there are prompts.
+    """
+    prompts = _chosen(workload, config)
+    count = max(len(prompts), REFILLS_PER_SLOT * batch_size)
+    return [_spec(i, prompts[i % len(prompts)], config) for i in range(count)]
+
+
+def warm_up_requests(workload: Workload, config: SweepConfig, batch_size: int) -> list[RequestSpec]:
+    """Two cohorts of short requests, so that every shape of the cell has run before the clock starts."""
+    prompts = _chosen(workload, config)
+    return [
+        _spec(i, prompts[-1 - i % len(prompts)], config, max_tokens=min(WARM_UP_TOKENS, config.max_tokens))
+        for i in range(2 * batch_size)
+    ]
+
+
+def _chosen(workload: Workload, config: SweepConfig) -> list[Prompt]:
+    prompts = list(workload.prompts)
+    random.Random(config.seed).shuffle(prompts)
+    return prompts[: config.prompts]
+
+
+def _spec(index: int, prompt: Prompt, config: SweepConfig, max_tokens: int | None = None) -> RequestSpec:
+    return RequestSpec(
+        index=index,
+        prompt_id=prompt.id,
+        category=prompt.category,
+        messages=prompt.messages,
+        prompt=prompt.prompt,
+        max_tokens=max_tokens or prompt.max_tokens or config.max_tokens,
+        temperature=config.temperature,
+        top_p=config.top_p,
+        top_k=config.top_k,
+        seed=config.seed + index,
+    )

@@ -1,0 +1,216 @@
+"""Runs a plan: one server at a time, its measurements in order, each written the moment it is taken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from specbench.backends.base import Backend, Command, Launch
+from specbench.backends.process import LaunchFailed, ServerProcess, run_server
+from specbench.errors import SpecbenchError
+from specbench.replay.client import StreamingClient
+from specbench.replay.closed_loop import ClosedLoopRun, run_closed_loop
+from specbench.replay.raw_log import RawLog
+from specbench.replay.records import RequestTrace
+from specbench.speculation import Speculation
+from specbench.store.measurement import Measurement
+from specbench.store.run import RunStore
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.plan import PlannedLaunch, PlannedMeasurement, SweepPlan
+from specbench.sweep.progress import Progress
+from specbench.sweep.requests import request_order, warm_up_requests
+from specbench.telemetry.sampler import sample_server
+from specbench.workloads.prompt import Workload
+
+
+class MeasurementFailed(SpecbenchError):
+    """A measurement that gave no result; the sweep goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Everything that a running sweep needs, resolved: directories instead of names, prompts instead of files."""
+
+    config: SweepConfig
+    plan: SweepPlan
+    backend: Backend
+    target: Path
+    drafters: Mapping[str, Path]
+    workloads: Mapping[str, Workload]
+    store: RunStore
+
+    def launch(self, speculation: Speculation) -> Launch:
+        drafter = self.drafters.get(speculation.method)
+        return Launch(
+            target=self.target,
+            target_name=self.config.target,
+            speculation=Speculation(speculation.method, speculation.gamma, str(drafter) if drafter else None),
+            max_batch_size=max(self.config.batch_size),
+            max_model_len=self.config.max_model_len,
+            dtype=self.config.dtype,
+            device=self.config.device,
+            verification=self.config.verification,
+            threads=self.config.threads,
+        )
+
+    def command(self, speculation: Speculation) -> Command:
+        return self.backend.command(self.launch(speculation))
+
+
+async def run_sweep(sweep: Sweep, progress: Progress) -> None:
+    """Measure what the store does not hold yet. Failures become failed measurements; nothing here raises for them."""
+    done = {m.id for m in sweep.store.measurements()}
+    progress.plan(sweep.plan, len(done))
+    for number, launch in enumerate(sweep.plan.launches, start=1):
+        pending = [m for m in launch.measurements if m.id not in done]
+        if pending:
+            progress.launch(launch, number)
+            await _run_launch(sweep, launch, pending, progress)
+
+
+async def _run_launch(
+    sweep: Sweep, launch: PlannedLaunch, pending: list[PlannedMeasurement], progress: Progress
+) -> None:
+    """All pending measurements of a launch. A server that dies in one of them is started again for the rest."""
+    while pending:
+        try:
+            pending = await _serve(sweep, launch, pending, progress)
+        except LaunchFailed as failure:
+            for measurement in pending:
+                _fail(sweep, launch, measurement, str(failure), failure.log_tail, progress)
+            return
+
+
+async def _serve(
+    sweep: Sweep, launch: PlannedLaunch, pending: list[PlannedMeasurement], progress: Progress
+) -> list[PlannedMeasurement]:
+    """Start the launch's server and measure until done or until the server dies; what is left is returned."""
+    started = time.perf_counter()
+    async with run_server(
+        sweep.command(launch.speculation),
+        sweep.store.log_path(launch.id),
+        ready_timeout=sweep.config.ready_timeout,
+    ) as server:
+        settings = await sweep.backend.read_back(server.base_url, sweep.launch(launch.speculation))
+        sweep.store.write_json(f"launches/{launch.id}.json", asdict(settings))
+        progress.ready(launch, time.perf_counter() - started)
+        for difference in settings.differences:
+            progress.note(f"{launch.id}: {difference}")
+        for position, measurement in enumerate(pending):
+            started_at = datetime.now(timezone.utc).isoformat()
+            try:
+                result = await _measure(sweep, server, launch, measurement, started_at, progress)
+            except MeasurementFailed as failure:
+                _fail(sweep, launch, measurement, str(failure), server.log_tail(), progress, started_at)
+                if not await server.is_healthy():
+                    return pending[position + 1 :]
+            else:
+                sweep.store.write(result)
+                progress.measured(measurement, None)
+    return []
+
+
+async def _measure(
+    sweep: Sweep,
+    server: ServerProcess,
+    launch: PlannedLaunch,
+    planned: PlannedMeasurement,
+    started_at: str,
+    progress: Progress,
+) -> Measurement:
+    workload, batch_size = sweep.workloads[planned.cell.workload], planned.cell.batch_size
+    requests = request_order(workload, sweep.config, batch_size)
+    watch = _Totals(progress)
+    async with _client(sweep, server) as client:
+        await run_closed_loop(client, warm_up_requests(workload, sweep.config, batch_size), batch_size)
+    progress.measure(planned, len(requests))
+    with _raw_log(sweep, planned) as raw_log:
+        async with _client(sweep, server, raw_log) as client, sweep.backend.probe(server.base_url) as probe:
+            with sample_server(server.pid) as samples:
+                run = await run_closed_loop(client, requests, batch_size, on_progress=watch.add)
+    _check(run, server)
+    return Measurement(
+        id=planned.id,
+        launch=launch.id,
+        cell=planned.cell,
+        replicate=planned.replicate,
+        repeat=planned.repeat,
+        status="ok",
+        started_at=started_at,
+        started=run.started,
+        finished=run.finished,
+        client_lag_p99=run.client_lag_p99,
+        counters=probe.counters,
+        traces=tuple(run.traces),
+        telemetry=tuple(samples),
+    )
+
+
+def _client(sweep: Sweep, server: ServerProcess, raw_log: RawLog | None = None) -> StreamingClient:
+    config = sweep.config
+    return StreamingClient(server.base_url, config.target, timeout=config.request_timeout, raw_log=raw_log)
+
+
+def _raw_log(sweep: Sweep, planned: PlannedMeasurement) -> AbstractContextManager[RawLog | None]:
+    if not sweep.config.save_events:
+        return nullcontext()
+    folder = sweep.store.path / "events"
+    folder.mkdir(exist_ok=True)
+    return RawLog(folder / f"{planned.id}.jsonl")
+
+
+def _check(run: ClosedLoopRun, server: ServerProcess) -> None:
+    """A dead server, or no request that came through, is a failed measurement; some failed requests are its figures."""
+    errors = [trace.error for trace in run.traces if trace.error]
+    if server.exit_code is not None:
+        raise MeasurementFailed(f"the server ended in mid-measurement with exit code {server.exit_code}.")
+    if len(errors) == len(run.traces):
+        raise MeasurementFailed(f"every request failed; the first: {errors[0]}")
+
+
+@dataclass(slots=True)
+class _Totals:
+    """Sums over finished requests, for the progress line."""
+
+    progress: Progress
+    requests: int = 0
+    tokens: int = 0
+    steps: int = 0
+    accepted: int = 0
+
+    def add(self, trace: RequestTrace) -> None:
+        self.requests += 1
+        self.tokens += trace.output_tokens
+        if trace.acceptance:
+            self.steps += trace.acceptance.steps
+            self.accepted += trace.acceptance.accepted
+        self.progress.tokens(self.requests, self.tokens, self.steps, self.accepted)
+
+
+def _fail(
+    sweep: Sweep,
+    launch: PlannedLaunch,
+    planned: PlannedMeasurement,
+    error: str,
+    log_tail: str,
+    progress: Progress,
+    started_at: str | None = None,
+) -> None:
+    sweep.store.write(
+        Measurement(
+            id=planned.id,
+            launch=launch.id,
+            cell=planned.cell,
+            replicate=planned.replicate,
+            repeat=planned.repeat,
+            status="failed",
+            started_at=started_at or datetime.now(timezone.utc).isoformat(),
+            error=error,
+            log_tail=log_tail,
+        )
+    )
+    progress.measured(planned, error)

@@ -1,0 +1,32 @@
+"""How option values are written."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specbench.cli.options import pairs, seconds, whole_numbers, words
+from specbench.errors import SpecbenchError
+
+
+@given(st.lists(st.integers(), min_size=1))
+def test_whole_numbers_read_what_commas_join(numbers: list[int]) -> None:
+    assert whole_numbers(",".join(map(str, numbers)), "--gamma") == numbers
+
+
+@pytest.mark.parametrize(("text", "value"), [("500ms", 0.5), ("30s", 30), ("10m", 600), ("1.5h", 5400), ("12", 12)])
+def test_times_take_units(text: str, value: float) -> None:
+    assert seconds(text, "--ready-timeout") == pytest.approx(value)
+
+
+def test_pairs() -> None:
+    assert pairs("draft_model=./d,eagle3=e=f", "--drafter") == {"draft_model": "./d", "eagle3": "e=f"}
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [(words, "a,,b"), (whole_numbers, "1,two"), (pairs, "draft_model"), (pairs, "=x"), (seconds, "10 parsecs")],
+)
+def test_a_mistake_names_the_flag_and_quotes_the_text(read, text: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(SpecbenchError, match="--flag") as caught:
+        read(text, "--flag")
+    assert repr(text.split(",")[0] if read is pairs else text) in str(caught.value)

@@ -1,0 +1,82 @@
+"""Configurations: YAML and flags, and the sentence for each mistake."""
+
+from pathlib import Path
+
+import pytest
+
+from specbench.errors import SpecbenchError
+from specbench.speculation import BASELINE, Speculation
+from specbench.sweep.config import SweepConfig, load_config, save_config
+
+WORKLOAD = {"workload": ["chat.jsonl"]}
+
+
+def test_flags_override_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.yaml"
+    path.write_text("workload: chat.jsonl\ngamma: [2, 4]\nmax_tokens: 32\n")
+    config = load_config(path, {"gamma": [3]})
+    assert config.gamma == (3,)
+    assert config.max_tokens == 32
+    assert config.workload == (Path("chat.jsonl"),)
+
+
+def test_a_saved_configuration_reads_back_the_same(tmp_path: Path) -> None:
+    config = load_config(None, {**WORKLOAD, "method": ["draft_model"], "drafter": {"draft_model": "d"}, "seed": 7})
+    save_config(config, tmp_path / "saved.yaml")
+    assert load_config(tmp_path / "saved.yaml", {}) == config
+
+
+def test_the_baseline_is_always_an_arm_and_comes_first() -> None:
+    config = load_config(None, {**WORKLOAD, "method": ["ngram", "none", "ngram"], "gamma": [4, 2, 4]})
+    assert config.speculations() == (BASELINE, Speculation("ngram", 2), Speculation("ngram", 4))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        ({}, "no workload given"),
+        ({**WORKLOAD, "gamma": [0]}, "--gamma"),
+        ({**WORKLOAD, "batch_size": [0]}, "--batch-size"),
+        ({**WORKLOAD, "temperature": -1.0}, "--temperature"),
+        ({**WORKLOAD, "top_p": 0.0}, "--top-p"),
+        ({**WORKLOAD, "gpu_price": 0.0}, "--gpu-price"),
+        ({**WORKLOAD, "verification": "maybe"}, "--verification"),
+        ({**WORKLOAD, "method": ["lookahead"]}, "unknown method 'lookahead'"),
+        ({**WORKLOAD, "method": ["draft_model"]}, "needs a drafter: --drafter draft_model=DIRECTORY"),
+        ({**WORKLOAD, "drafter": {"ngram": "x"}}, "takes no drafter"),
+        ({**WORKLOAD, "drafter": {"draft_model": "x"}}, "not among the methods"),
+    ],
+)
+def test_a_mistake_is_one_sentence_that_names_the_flag(overrides: dict[str, object], sentence: str) -> None:
+    with pytest.raises(SpecbenchError, match=sentence) as caught:
+        load_config(None, overrides)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("workload: x.jsonl\ngama: 4\n", "unknown option 'gama'. Known: .*gamma"),
+        ("workload: [\n", "not valid YAML"),
+        ("- a\n- b\n", "is a mapping of options; got a list"),
+        ("workload: x.jsonl\nrepeats: many\n", "sweep.yaml: repeats: .*; got 'many'"),
+    ],
+)
+def test_a_mistake_in_a_file_names_the_file(tmp_path: Path, text: str, sentence: str) -> None:
+    path = tmp_path / "sweep.yaml"
+    path.write_text(text)
+    with pytest.raises(SpecbenchError, match=sentence) as caught:
+        load_config(path, {})
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(SpecbenchError, match=r"nowhere\.yaml: No such file"):
+        load_config(Path("nowhere.yaml"), {})
+
+
+@pytest.mark.parametrize("path", sorted(Path(__file__).parents[2].glob("configs/*.yaml")), ids=lambda p: p.name)
+def test_every_shipped_configuration_is_valid_and_its_workloads_exist(path: Path) -> None:
+    config = load_config(path, {})
+    assert isinstance(config, SweepConfig)
+    assert all((path.parents[1] / workload).is_file() for workload in config.workload)

@@ -1,0 +1,24 @@
+"""Methods of speculation, one file each. A new method is one file with a `load` and one line here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from specbench.decoder.drafters.base import Drafter, DrafterContext
+
+METHODS = {
+    "none": "specbench.decoder.drafters.none",
+    "ngram": "specbench.decoder.drafters.ngram",
+    "draft_model": "specbench.decoder.drafters.draft_model",
+    "eagle3": "specbench.decoder.drafters.eagle3",
+}
+
+
+def load_drafter(method: str, context: DrafterContext) -> Drafter:
+    """The drafter of this method. Raises ValueError for an unknown method, or weights that don't fit the target."""
+    if method not in METHODS:
+        raise ValueError(f"unknown method {method!r}. Choose from: {', '.join(METHODS)}.")
+    drafter: Drafter = import_module(METHODS[method]).load(context)
+    return drafter

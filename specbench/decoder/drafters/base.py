@@ -1,0 +1,85 @@
+"""What the engine knows of a drafter: it is told of each prompt, proposes tokens, and learns what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from specbench.decoder.batch import Batch
+from specbench.decoder.models.llama import Llama
+from specbench.decoder.request import SequenceState
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Proposals for one step.
+
+    tokens: [B, g] int64, -1 = none from there on; g is the longest proposal of the batch, at most gamma, maybe 0
+    probs:  [B, g, V] the distributions they were drawn from; None where no chance was involved, or where verification
+            is coupled and asks for none
+    """
+
+    tokens: Tensor
+    probs: Tensor | None = None
+
+    @classmethod
+    def of(cls, proposals: Sequence[Sequence[int]], device: torch.device) -> Draft:
+        """One list of tokens per row, of any lengths."""
+        width = max(map(len, proposals), default=0)
+        padded = [[*row, *[-1] * (width - len(row))] for row in proposals]
+        return cls(torch.tensor(padded, dtype=torch.int64, device=device).view(len(proposals), width))
+
+    @classmethod
+    def none(cls, batch: Batch) -> Draft:
+        return cls(torch.empty(batch.size, 0, dtype=torch.int64, device=batch.device))
+
+    @property
+    def width(self) -> int:
+        return self.tokens.shape[1]
+
+
+class Drafter(Protocol):
+    """A method of speculation. It keeps what it must remember of a row from `prefill` to `release`.
+
+    name:               the method's, as on the command line
+    needs_hidden:       the target's layers whose inputs it wants (Hugging Face's `hidden_states[i]`)
+    kv_bytes_per_token: what its own cache costs
+    weights_bytes:      what its own weights cost
+    """
+
+    name: str
+    needs_hidden: tuple[int, ...]
+    kv_bytes_per_token: int
+    weights_bytes: int
+
+    def prefill(self, row: int, sequence: SequenceState, hidden: Tensor | None) -> None:
+        """A request enters `row` with its prompt. hidden [1, prompt length, taps, hidden_size]"""
+
+    def propose(self, batch: Batch, limits: Sequence[int]) -> Draft:
+        """Draft at most limits[b] tokens (0..gamma) for each row; at least one limit is above 0."""
+
+    def observe(self, batch: Batch, accepted: Sequence[int], hidden: Tensor | None) -> None:
+        """The target has run over each row's newest token and its draft, and kept accepted[b] drafted tokens.
+
+        Called before the tokens enter `batch`'s sequences, and in steps without a draft too.
+        hidden [B, w, taps, hidden_size], of the newest token and the draft
+        """
+
+    def release(self, row: int) -> None:
+        """The request of `row` is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterContext:
+    """What a drafter is made for: the target, the size of the batch, and where its own weights are, if it has any."""
+
+    target: Llama
+    target_directory: Path
+    directory: Path | None
+    rows: int
+    slots: int

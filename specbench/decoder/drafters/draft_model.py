@@ -1,0 +1,102 @@
+"""A smaller model of the same family and vocabulary drafts token by token (Leviathan et al., 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from specbench.decoder import noise
+from specbench.decoder.batch import Batch
+from specbench.decoder.cache import KVCache
+from specbench.decoder.drafters.base import Draft, DrafterContext
+from specbench.decoder.models.llama import Llama
+from specbench.decoder.models.prefill import prefill
+from specbench.decoder.request import SequenceState
+from specbench.decoder.sampling import draw, warp
+
+
+class DraftModel:
+    """Drafts greedily for greedy rows, and for others samples from its own distribution, warped as the target's is.
+
+    Its cache follows the target's rules. It lags by one token after a full acceptance (the last drafted token never
+    went through it), by more where steps had no draft, so each draft begins with a pass over all that is unseen.
+    """
+
+    name = "draft_model"
+    needs_hidden: tuple[int, ...] = ()
+
+    def __init__(self, model: Llama, rows: int, slots: int) -> None:
+        self._model = model
+        self._cache = KVCache(model.config, rows, slots, model.dtype, model.device)
+        self._seen = [0] * rows
+        self._drafted_through = 0
+        self.kv_bytes_per_token = self._cache.bytes_per_token
+        self.weights_bytes = model.weights_bytes
+
+    def prefill(self, row: int, sequence: SequenceState, hidden: Tensor | None) -> None:
+        prefill(self._model, self._cache, row, sequence.tokens, logits=0)
+        self._seen[row] = len(sequence.tokens)
+
+    def propose(self, batch: Batch, limits: Sequence[int]) -> Draft:
+        lengths, gamma = batch.lengths(), max(limits)
+        live = [row for row, sequence in enumerate(batch.sequences) if sequence is not None]
+        unseen = max(lengths[row] - self._seen[row] for row in live)
+        tokens, positions = (torch.tensor(x, dtype=torch.int64, device=batch.device) for x in batch.newest(unseen))
+        drafted, probs = [], []
+        for step in range(gamma):
+            view = self._cache.at(slice(0, batch.size), positions, positions, used=max(lengths) + step)
+            logits = self._model.forward(tokens, view, logits=1).logits
+            positions = positions[:, -1:] + 1
+            if batch.warp.all_greedy:
+                tokens = logits.argmax(-1)
+            else:
+                q = warp(logits, batch.warp)
+                tokens = draw(q, noise.exponential(batch.seeds, positions, batch.draft_stream, q.shape[-1]))
+                probs.append(q)
+            drafted.append(tokens)
+        for row in live:
+            self._seen[row] = lengths[row]
+        self._drafted_through = gamma - 1
+        beyond = torch.arange(gamma, device=batch.device) >= torch.tensor(limits, device=batch.device)[:, None]
+        return Draft(torch.cat(drafted, 1).masked_fill_(beyond, -1), torch.cat(probs, 1) if probs else None)
+
+    def observe(self, batch: Batch, accepted: Sequence[int], hidden: Tensor | None) -> None:
+        for row, kept in enumerate(accepted):
+            self._seen[row] += min(kept, self._drafted_through)
+
+    def release(self, row: int) -> None:
+        self._seen[row] = 0
+
+
+def load(context: DrafterContext) -> DraftModel:
+    """Raises ValueError where there is no directory, or its vocabulary is not the target's."""
+    if context.directory is None:
+        raise ValueError("method draft_model needs the directory of a draft model.")
+    target = context.target
+    model = Llama.from_directory(context.directory, target.dtype, target.device)
+    if model.config.vocab_size != target.config.vocab_size:
+        raise ValueError(
+            f"the draft model's vocabulary has {model.config.vocab_size} tokens ({context.directory}) and the target's "
+            f"{target.config.vocab_size}. Choose a draft model of the target's own family."
+        )
+    _compare_tokenizers(context.directory, context.target_directory)
+    return DraftModel(model, context.rows, context.slots)
+
+
+def _compare_tokenizers(draft: Path, target: Path) -> None:
+    vocabularies = [_vocabulary(directory) for directory in (draft, target)]
+    if None not in vocabularies and vocabularies[0] != vocabularies[1]:
+        raise ValueError(
+            f"the draft model ({draft}) and the target ({target}) number their tokens differently, so no draft would "
+            "mean what it says. Choose a draft model of the target's own family."
+        )
+
+
+def _vocabulary(directory: Path) -> dict[str, int] | None:
+    """None for a model without a fast tokenizer's file."""
+    path = directory / "tokenizer.json"
+    return Tokenizer.from_file(str(path)).get_vocab() if path.exists() else None

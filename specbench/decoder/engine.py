@@ -1,0 +1,220 @@
+"""The engine: continuous batching over fixed rows, one speculative step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from specbench.decoder import noise, verify
+from specbench.decoder.batch import Batch
+from specbench.decoder.cache import KVCache
+from specbench.decoder.counters import Counters
+from specbench.decoder.drafters.base import Draft, Drafter
+from specbench.decoder.logprobs import logprobs
+from specbench.decoder.models.llama import Llama
+from specbench.decoder.models.prefill import prefill
+from specbench.decoder.request import Request, SequenceState, StepOutput
+from specbench.decoder.sampling import warp
+from specbench.decoder.verify import Verified
+
+Verification = Literal["rejection", "coupled"]
+
+
+class Engine:
+    """Decodes requests with a target and a drafter. Not thread-safe: one thread adds, steps and aborts.
+
+    gamma:          tokens drafted per step at most
+    max_batch_size: rows, i.e. requests decoded together; more wait
+    max_model_len:  prompt and output together, in tokens
+    verification:   `rejection` (Leviathan et al., 2023), or `coupled`: the same seed then gives the same tokens with
+                    every drafter and gamma. Greedy requests are the same under both.
+    """
+
+    def __init__(
+        self,
+        target: Llama,
+        drafter: Drafter,
+        gamma: int,
+        max_batch_size: int,
+        max_model_len: int,
+        verification: Verification = "rejection",
+        eos_token_ids: Sequence[int] = (),
+    ) -> None:
+        self.target, self.drafter, self.gamma = target, drafter, gamma
+        self.max_batch_size, self.max_model_len = max_batch_size, max_model_len
+        self.verification: Verification = verification
+        slots = cache_slots(max_model_len, gamma)
+        self.cache = KVCache(target.config, max_batch_size, slots, target.dtype, target.device)
+        self.counters = Counters(accepted_at=[0] * gamma)
+        self._eos_token_ids = frozenset(eos_token_ids)
+        self._draft_stream = noise.TARGET if verification == "coupled" else noise.DRAFT
+        self._waiting: dict[str, Request] = {}
+        self._rows: list[SequenceState | None] = [None] * max_batch_size
+        self._batch: Batch | None = None
+
+    # --- requests in and out ---
+
+    def add(self, request: Request) -> None:
+        """Queue a request. Raises ValueError for a prompt that `check_prompt` refuses, and for an id that is here."""
+        self.check_prompt(request.prompt_ids)
+        if request.id in self._waiting or self._row_of(request.id) is not None:
+            raise ValueError(f"request {request.id!r} is already here.")
+        self._waiting[request.id] = request
+
+    def check_prompt(self, prompt_ids: Sequence[int]) -> None:
+        """Raise ValueError for a prompt that is empty, too long or of unknown tokens. Safe to call from any thread."""
+        length, vocab = len(prompt_ids), self.target.config.vocab_size
+        if length == 0:
+            raise ValueError("the prompt is empty; it needs at least one token.")
+        if length >= self.max_model_len:
+            raise ValueError(
+                f"the prompt has {length} tokens, and prompt and output together may have {self.max_model_len} "
+                "(max_model_len). Shorten the prompt or raise the limit."
+            )
+        if not all(0 <= token < vocab for token in prompt_ids):
+            raise ValueError(f"the prompt has token ids outside the vocabulary (0..{vocab - 1}).")
+
+    def abort(self, request_id: str) -> StepOutput | None:
+        """Drop a request, waiting or running, and free its row. None if it is not here (any more)."""
+        row = self._row_of(request_id)
+        if row is not None:
+            self._release(row)
+        elif self._waiting.pop(request_id, None) is None:
+            return None
+        return StepOutput(request_id, (), finish_reason="abort")
+
+    def _row_of(self, request_id: str) -> int | None:
+        rows = (row for row, sequence in enumerate(self._rows) if sequence and sequence.request.id == request_id)
+        return next(rows, None)
+
+    @property
+    def running(self) -> int:
+        return sum(sequence is not None for sequence in self._rows)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.waiting or self.running)
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens that the live rows hold in the target's cache."""
+        return sum(len(sequence.tokens) for sequence in self._rows if sequence)
+
+    @property
+    def kv_capacity(self) -> int:
+        """Tokens that the target's cache has place for."""
+        return self.max_batch_size * self.max_model_len
+
+    # --- the step ---
+
+    @torch.inference_mode()
+    def step(self) -> list[StepOutput]:
+        """Admit the oldest waiting request if a row is free, else take every live row one step further."""
+        if self._waiting and None in self._rows:
+            oldest = next(iter(self._waiting))
+            return [self._admit(self._waiting.pop(oldest), row=self._rows.index(None))]
+        return self._advance() if self.running else []
+
+    def _admit(self, request: Request, row: int) -> StepOutput:
+        prompt = list(request.prompt_ids)
+        limit = min(len(prompt) + request.params.max_tokens, self.max_model_len)
+        sequence = SequenceState(request, self._eos_token_ids, limit, prompt)
+        with self.counters.timed("prefill"):
+            forward = prefill(self.target, self.cache, row, prompt, logits=1, taps=self.drafter.needs_hidden)
+            self.drafter.prefill(row, sequence, forward.hidden)
+        self._rows[row], self._batch = sequence, None
+        with self.counters.timed("accept"):
+            alone = Batch.of([sequence], self._draft_stream, self.target.device)
+            verified = self._verify(alone, forward.logits, Draft.none(alone))
+            return self._emit(row, verified.next_token.tolist(), forward.logits[0], first=True)
+
+    def _advance(self) -> list[StepOutput]:
+        batch = self._live_batch()
+        with self.counters.timed("draft"):
+            draft = self._propose(batch)
+        with self.counters.timed("verify"):
+            tokens, positions = self._verification_input(batch, draft)
+            used = max(batch.lengths()) + draft.width
+            view = self.cache.at(slice(0, batch.size), positions, positions, used)
+            forward = self.target.forward(tokens, view, logits=tokens.shape[1], taps=self.drafter.needs_hidden)
+        with self.counters.timed("accept"):
+            verified = self._verify(batch, forward.logits, draft)
+            drafted = (draft.tokens >= 0).sum(1)
+            results = torch.stack([drafted, verified.accepted, verified.next_token], 1)
+            # One read for the whole batch: every read makes the host wait for a GPU.
+            read = torch.cat([results, draft.tokens], 1).tolist()
+            self.drafter.observe(batch, [row[1] for row in read], forward.hidden)
+            outputs = []
+            for row, (proposed, kept, next_token, *proposal) in enumerate(read):
+                if batch.sequences[row] is not None:
+                    outputs.append(self._emit(row, [*proposal[:kept], next_token], forward.logits[row], proposed, kept))
+            return outputs
+
+    def _live_batch(self) -> Batch:
+        """The rows up to the highest live one; made anew when a request comes or goes."""
+        if self._batch is None:
+            highest = max(row for row, sequence in enumerate(self._rows) if sequence is not None)
+            self._batch = Batch.of(self._rows[: highest + 1], self._draft_stream, self.target.device)
+        return self._batch
+
+    def _propose(self, batch: Batch) -> Draft:
+        # A step emits one token more than it accepts, hence the 1.
+        limits = [0 if s is None else min(self.gamma, s.room - 1) for s in batch.sequences]
+        return self.drafter.propose(batch, limits) if any(limits) else Draft.none(batch)
+
+    def _verification_input(self, batch: Batch, draft: Draft) -> tuple[Tensor, Tensor]:
+        """The newest token and the draft of each row, and their positions: both [B, 1 + g]."""
+        newest, at = (torch.tensor(x, dtype=torch.int64, device=batch.device) for x in batch.newest(1))
+        steps = torch.arange(1 + draft.width, device=batch.device)
+        return torch.cat([newest, draft.tokens.clamp_min(0)], 1), at + steps
+
+    def _verify(self, batch: Batch, logits: Tensor, draft: Draft) -> Verified:
+        # logits [B, 1 + g, V]
+        if batch.warp.all_greedy:
+            return verify.greedy(logits.argmax(-1), draft.tokens)
+        first = torch.tensor(batch.lengths(), dtype=torch.int64, device=batch.device)[:, None]
+        positions = first + torch.arange(1 + draft.width, device=batch.device)
+        p = warp(logits, batch.warp)
+        if self.verification == "coupled":
+            return verify.coupled(p, draft.tokens, batch.seeds, positions)
+        return verify.rejection(p, draft.probs, draft.tokens, batch.seeds, positions)
+
+    def _emit(
+        self, row: int, tokens: list[int], logits: Tensor, drafted: int = 0, accepted: int = 0, first: bool = False
+    ) -> StepOutput:
+        """Give a row's request its tokens, count them, and free the row if they ended it. logits [w, V]"""
+        sequence = self._rows[row]
+        assert sequence is not None
+        count, reason = sequence.extend(tokens)
+        accepted = min(accepted, count)
+        self.counters.generated += count
+        if not first:
+            self.counters.count_step(drafted, accepted)
+        if reason is not None:
+            self._release(row)
+        wanted = sequence.request.params.logprobs
+        return StepOutput(
+            request_id=sequence.request.id,
+            token_ids=tuple(tokens[:count]),
+            logprobs=None if wanted is None else logprobs(logits, tokens[:count], wanted),
+            finish_reason=reason,
+            drafted=drafted,
+            accepted=accepted,
+            first=first,
+        )
+
+    def _release(self, row: int) -> None:
+        self._rows[row], self._batch = None, None
+        self.drafter.release(row)
+
+
+def cache_slots(max_model_len: int, gamma: int) -> int:
+    """Slots per row of a cache: a draft's entries may stand beyond the longest text that will be kept."""
+    return max_model_len + gamma + 1

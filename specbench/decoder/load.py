@@ -1,0 +1,97 @@
+"""From directories and settings to a running engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+
+from specbench.decoder.checkpoint import Checkpoint
+from specbench.decoder.config import ModelConfig
+from specbench.decoder.drafters import load_drafter
+from specbench.decoder.drafters.base import DrafterContext
+from specbench.decoder.engine import Engine, Verification, cache_slots
+from specbench.decoder.models.llama import Llama
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def load_engine(
+    target: str | Path,
+    *,
+    method: str = "none",
+    gamma: int = 0,
+    drafter: str | Path | None = None,
+    dtype: str = "auto",
+    device: str = "cpu",
+    max_batch_size: int = 8,
+    max_model_len: int | None = None,
+    verification: Verification = "rejection",
+    threads: int | None = None,
+) -> Engine:
+    """An engine over the Hugging Face directory `target`, with a drafter of this method.
+
+    gamma: 0 exactly when the method is `none` · drafter: directory of the drafter's weights, for methods that have them
+    dtype: float32, bfloat16, float16, or auto: the weights' own, but float32 on a CPU that doesn't compute in it
+    max_model_len: prompt and output tokens per request; None is 2048, or the model's own limit where that is less
+    threads: CPU threads of the whole process; None leaves PyTorch's choice
+    Raises ValueError, with the way out, for whatever can't be loaded or doesn't fit together.
+    """
+    if (method == "none") != (gamma == 0) or gamma < 0:
+        raise ValueError(f"method none goes with gamma 0, others with gamma >= 1; got {method} with gamma {gamma}.")
+    if max_batch_size < 1:
+        raise ValueError(f"max_batch_size must be at least 1; got {max_batch_size}.")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    config = ModelConfig.from_directory(target)
+    if max_model_len is None:
+        max_model_len = min(2048, config.max_length)
+    if not 2 <= max_model_len <= config.max_length:
+        raise ValueError(f"max_model_len must be 2..{config.max_length}, the model's own limit; got {max_model_len}.")
+    checkpoint, place = Checkpoint(target), torch.device(device)
+    model = Llama(config, checkpoint, resolve_dtype(dtype, checkpoint.dtype, place), place)
+    context = DrafterContext(
+        target=model,
+        target_directory=Path(target),
+        directory=None if drafter is None else Path(drafter),
+        rows=max_batch_size,
+        slots=cache_slots(max_model_len, gamma),
+    )
+    return Engine(
+        model,
+        load_drafter(method, context),
+        gamma,
+        max_batch_size,
+        max_model_len,
+        verification,
+        eos_token_ids=eos_token_ids(target),
+    )
+
+
+def resolve_dtype(name: str, stored: torch.dtype, device: torch.device) -> torch.dtype:
+    """The dtype to compute in. Raises ValueError for an unknown name."""
+    if name != "auto":
+        if name not in DTYPES:
+            raise ValueError(f"unknown dtype {name!r}. Choose from: auto, {', '.join(DTYPES)}.")
+        return DTYPES[name]
+    if device.type == "cpu" and not (stored == torch.bfloat16 and _cpu_computes_bfloat16()):
+        return torch.float32
+    return stored
+
+
+def _cpu_computes_bfloat16() -> bool:
+    """Without instructions for it, bfloat16 halves the bytes but is converted element by element: for more than one
+    token at a time it is slower than float32, by a factor of up to two at eight."""
+    return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+
+
+def eos_token_ids(directory: str | Path) -> tuple[int, ...]:
+    """The tokens that end a text: of generation_config.json, else of config.json; () if neither names any."""
+    for name in ("generation_config.json", "config.json"):
+        path = Path(directory) / name
+        if path.exists():
+            ids = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
+            if ids is not None:
+                return tuple(ids) if isinstance(ids, list) else (ids,)
+    return ()

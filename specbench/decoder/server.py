@@ -1,0 +1,121 @@
+"""The reference decoder as a server process.
+
+python -m specbench.decoder.server --target DIR --method ngram --gamma 4 --port 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ctypes
+import logging
+import os
+import platform
+import signal
+import sys
+from importlib import metadata
+from typing import Any
+
+import torch
+from aiohttp import web
+from transformers import AutoTokenizer
+
+from specbench.decoder.drafters import METHODS
+from specbench.decoder.engine import Engine
+from specbench.decoder.load import load_engine
+from specbench.decoder.service import DecoderService
+from specbench.wire.app import make_runner
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT. Settings that do not fit are one sentence on stderr and exit code 1."""
+    options = _parser().parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if options.die_with_parent:
+        _die_with_parent()
+    try:
+        engine = load_engine(
+            options.target,
+            method=options.method,
+            gamma=options.gamma,
+            drafter=options.drafter,
+            dtype=options.dtype,
+            device=options.device,
+            max_batch_size=options.max_batch_size,
+            max_model_len=options.max_model_len,
+            verification=options.verification,
+            threads=options.threads,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(options.target)
+        asyncio.run(_serve(engine, tokenizer, options))
+    except (ValueError, OSError) as error:
+        sys.exit(f"specbench.decoder.server: {error}")
+
+
+async def _serve(engine: Engine, tokenizer: Any, options: argparse.Namespace) -> None:
+    stop = asyncio.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signum, stop.set)
+    service = DecoderService(engine, tokenizer, options.served_model_name or options.target, _settings(engine, options))
+    runner = make_runner(service)
+    await runner.setup()
+    site = web.TCPSite(runner, options.host, options.port)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    print(f"listening on http://{host}:{port}", flush=True)
+    await stop.wait()
+    service.stop()
+    await runner.cleanup()
+
+
+def _settings(engine: Engine, options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "version": _version(),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "method": options.method,
+        "device": str(engine.target.device),
+        "dtype": str(engine.target.dtype).removeprefix("torch."),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _version() -> str:
+    try:
+        return metadata.version("specbench")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel for SIGTERM when the parent dies, even by SIGKILL. Linux only; elsewhere its cleanup must do."""
+    if sys.platform != "linux":
+        return
+    parent, pr_set_pdeathsig = os.getppid(), 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+    if parent == 1 or os.getppid() != parent:
+        sys.exit("specbench.decoder.server: the parent process has gone.")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="specbench.decoder.server", description=__doc__)
+    parser.add_argument("--target", required=True, help="Hugging Face directory of the model")
+    parser.add_argument("--served-model-name", help="name in requests and answers; the directory by default")
+    parser.add_argument("--method", default="none", choices=METHODS)
+    parser.add_argument("--gamma", type=int, default=0, help="tokens drafted per step; 0 with method none")
+    parser.add_argument("--drafter", help="directory of the drafter's weights")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--max-batch-size", type=int, default=8, help="requests decoded together")
+    parser.add_argument("--max-model-len", type=int, help="prompt and output tokens per request; 2048 by default")
+    parser.add_argument("--dtype", default="auto", help="float32, bfloat16, float16 or auto")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--verification", default="rejection", choices=("rejection", "coupled"))
+    parser.add_argument("--threads", type=int, help="CPU threads")
+    parser.add_argument(
+        "--die-with-parent", action="store_true", help="end when the process that started this one ends"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    main()

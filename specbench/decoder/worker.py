@@ -1,0 +1,96 @@
+"""The engine's thread: takes requests in, steps the engine, hands out what each step gave."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from specbench.decoder.engine import Engine
+from specbench.decoder.request import Request, StepOutput
+
+logger = logging.getLogger(__name__)
+
+Deliver = Callable[[StepOutput | Exception], None]
+"""Called on the engine's thread with each output of a request, or with what ended it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Add:
+    request: Request
+    deliver: Deliver
+
+
+@dataclass(frozen=True, slots=True)
+class _Abort:
+    request_id: str
+
+
+class Worker:
+    """Owns an engine: only its thread touches it. The methods may be called from any other.
+
+    failure: what broke the engine, for good; None while it works
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.failure: Exception | None = None
+        self._engine = engine
+        self._inbox: queue.SimpleQueue[_Add | _Abort | None] = queue.SimpleQueue()
+        self._deliver: dict[str, Deliver] = {}
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._thread.start()
+
+    def add(self, request: Request, deliver: Deliver) -> None:
+        """Queue a request, which the engine must accept (`Engine.check_prompt`)."""
+        self._inbox.put(_Add(request, deliver))
+
+    def abort(self, request_id: str) -> None:
+        """Drop a request if it is still here. What its last step gave may still be delivered."""
+        self._inbox.put(_Abort(request_id))
+
+    def stop(self) -> None:
+        """End the thread after the step it is in; wait for that, but not long."""
+        self._inbox.put(None)
+        self._thread.join(timeout=1.0)
+
+    def _run(self) -> None:
+        try:
+            while self._take_in():
+                for output in self._engine.step():
+                    self._hand_out(output)
+        except Exception as error:
+            logger.exception("the engine failed")
+            self.failure = error
+            for deliver in self._deliver.values():
+                deliver(error)
+            self._refuse(error)
+
+    def _refuse(self, error: Exception) -> None:
+        """Answer whoever still comes, so that nobody waits for ever."""
+        while (message := self._inbox.get()) is not None:
+            if isinstance(message, _Add):
+                message.deliver(error)
+
+    def _take_in(self) -> bool:
+        """Empty the inbox; wait for it while there is nothing to do. False when the thread shall end."""
+        while True:
+            try:
+                message = self._inbox.get(block=not self._engine.has_work)
+            except queue.Empty:
+                return True
+            match message:
+                case None:
+                    return False
+                case _Add(request, deliver):
+                    self._deliver[request.id] = deliver
+                    self._engine.add(request)
+                case _Abort(request_id):
+                    self._deliver.pop(request_id, None)
+                    self._engine.abort(request_id)
+
+    def _hand_out(self, output: StepOutput) -> None:
+        self._deliver[output.request_id](output)
+        if output.finish_reason is not None:
+            del self._deliver[output.request_id]

@@ -1,0 +1,104 @@
+"""A draft model proposes its own most likely continuation, however far behind the text its cache is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+from specbench.decoder import noise
+from specbench.decoder.batch import Batch
+from specbench.decoder.drafters.draft_model import DraftModel
+from specbench.decoder.models.llama import Llama
+from specbench.decoder.request import Request, SequenceState
+from specbench.decoder.sampling import SamplingParams
+
+CPU = torch.device("cpu")
+GREEDY = SamplingParams(temperature=0.0)
+
+
+@pytest.fixture
+def drafter(pruned: Path) -> DraftModel:
+    return DraftModel(Llama.from_directory(pruned, torch.float32, CPU), rows=3, slots=64)
+
+
+@pytest.fixture
+def oracle(pruned: Path) -> LlamaForCausalLM:
+    return LlamaForCausalLM.from_pretrained(pruned)
+
+
+def sequence(tokens: list[int], params: SamplingParams = GREEDY) -> SequenceState:
+    return SequenceState(Request("", tokens, params), frozenset(), 64, list(tokens))
+
+
+@torch.inference_mode()
+def continuation(oracle: LlamaForCausalLM, tokens: list[int], count: int) -> list[int]:
+    text = list(tokens)
+    for _ in range(count):
+        text.append(int(oracle(torch.tensor([text])).logits[0, -1].argmax()))
+    return text[len(tokens) :]
+
+
+def step(drafter: DraftModel, rows: list[SequenceState | None], limits: list[int]) -> list[list[int]]:
+    batch = Batch.of(rows, noise.DRAFT, CPU)
+    with torch.inference_mode():
+        return drafter.propose(batch, limits).tokens.tolist()
+
+
+@torch.inference_mode()
+def test_it_catches_up_after_any_history(drafter: DraftModel, oracle: LlamaForCausalLM) -> None:
+    rows = [sequence([5, 6, 7, 8, 9]), sequence([1]), sequence([30, 31, 30, 31])]
+    for row, state in enumerate(rows):
+        drafter.prefill(row, state, None)
+        state.tokens.append(40 + row)
+    # Per step: what the target kept of each draft and the token it added; None = a step in which nobody drafted.
+    history: list[tuple[list[int], list[int]] | None] = [
+        ([3, 0, 1], [50, 51, 52]),
+        None,
+        None,
+        ([0, 3, 2], [60, 61, 62]),
+    ]
+    for event in history:
+        if event is None:
+            for state in rows:
+                state.tokens.append(77)
+            drafter.observe(Batch.of(rows, noise.DRAFT, CPU), [0, 0, 0], None)
+            continue
+        drafts = step(drafter, [*rows], [3, 3, 3])
+        assert drafts == [continuation(oracle, state.tokens, 3) for state in rows]
+        kept, added = event
+        drafter.observe(Batch.of(rows, noise.DRAFT, CPU), kept, None)
+        for state, draft, count, token in zip(rows, drafts, kept, added, strict=True):
+            state.tokens += [*draft[:count], token]
+    assert step(drafter, [*rows], [3, 3, 3]) == [continuation(oracle, state.tokens, 3) for state in rows]
+
+
+def test_rows_have_limits_of_their_own_and_may_be_empty(drafter: DraftModel, oracle: LlamaForCausalLM) -> None:
+    state = sequence([5, 6, 7])
+    for row in (0, 2):
+        drafter.prefill(row, sequence([5, 6]), None)
+    expected = continuation(oracle, state.tokens, 2)
+    assert step(drafter, [state, None, state], [2, 0, 1]) == [expected, [-1, -1], [expected[0], -1]]
+
+
+def test_sampled_rows_draw_from_the_probabilities_that_are_reported(drafter: DraftModel) -> None:
+    sampled = SamplingParams(temperature=0.8, top_k=3)
+    rows: list[SequenceState | None] = [sequence([5, 6, 7], sampled), sequence([5, 6, 7])]
+    for row in (0, 1):
+        drafter.prefill(row, sequence([5, 6]), None)
+    with torch.inference_mode():
+        draft = drafter.propose(Batch.of(rows, noise.DRAFT, CPU), [4, 4])
+    assert draft.probs is not None
+    assert (draft.probs > 0).sum(-1).tolist() == [[3] * 4, [1] * 4]
+    assert draft.probs.gather(2, draft.tokens[:, :, None]).min() > 0
+
+
+def test_a_row_is_reused_without_a_trace_of_who_was_there(drafter: DraftModel, oracle: LlamaForCausalLM) -> None:
+    for tokens in ([9] * 30, [5, 6, 7]):
+        drafter.prefill(1, sequence(tokens), None)
+        state = sequence([*tokens, 3])
+        drafts = step(drafter, [None, state], [0, 3])
+        assert drafts[1] == continuation(oracle, state.tokens, 3)
+        drafter.release(1)

@@ -1,5 +1,5 @@
 # make sweep       set everything up, measure the demo target, print where the report is (about 5 minutes of measuring)
-# make sweep-full  the grid of the README's table: three methods, batch 1 to 8, two gammas, three replicates
+# make sweep-full  the grid of the README's table: three methods, batch 1 to 8, two gammas, two replicates
 # make test        linters, type checker and the whole test suite
 # make benchmark   the reference decoder against transformers, in one run
 
@@ -14,7 +14,7 @@ sweep: $(VENV)/.reference
 	$(BIN)/specbench sweep --config configs/demo.yaml
 
 sweep-full: $(VENV)/.reference
-	$(BIN)/python -m specbench.demo.pruned_draft --output reports/pruned-draft
+	test -e reports/pruned-draft/config.json || $(BIN)/python -m specbench.demo.pruned_draft --output reports/pruned-draft
 	$(BIN)/specbench sweep --config configs/demo-full.yaml
 
 test: lint
@@ -26,7 +26,7 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 
 benchmark: $(VENV)/.reference
-	$(BIN)/python benchmarks/decoder_vs_transformers.py
+	$(BIN)/python benchmarks/decoder_vs_transformers.py "$$($(BIN)/python -c 'from specbench.demo import demo_target; print(demo_target())')"
 
 $(VENV)/.reference: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

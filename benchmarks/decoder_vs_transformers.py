@@ -63,12 +63,15 @@ def main() -> None:
         )
         for text in PROMPTS
     ]
-    results = [_race(pair, *arms, prompts, options.rounds) for pair, arms in _pairs(options).items()]
-    for r in results:
+    results = []
+    for pair, arms in _pairs(options).items():
+        r = _race(pair, *arms, prompts, options.rounds)
+        results.append(r)
         print(
             f"{r.pair:15s} ours {1e3 * r.ours:6.1f} ms/token   transformers {1e3 * r.transformers:6.1f} ms/token   "
             f"ratio {r.ratio:.2f}   acceptance length {r.mean_acceptance_length:.2f}   "
-            f"outputs differ in {r.differing_prompts} of {len(prompts)} prompts"
+            f"outputs differ in {r.differing_prompts} of {len(prompts)} prompts",
+            flush=True,
         )
     if options.json:
         report = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from specbench.cache import cache_dir
@@ -93,6 +94,7 @@ def _known_hashes(directory: Path) -> dict[str, dict[str, str]]:
 
 def _remember(directory: Path, known: dict[str, dict[str, str]]) -> None:
     file = _memory(directory)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(file) as partial:
-        partial.write_text(json.dumps(known, indent=1), "utf-8")
+    with suppress(OSError):  # only a memory: a cache that cannot be written costs time, nothing else
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as partial:
+            partial.write_text(json.dumps(known, indent=1), "utf-8")

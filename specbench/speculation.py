@@ -6,17 +6,18 @@ from dataclasses import dataclass
 
 from specbench.errors import SpecbenchError
 
-DRAFTERLESS = ("none", "ngram")
+DRAFTERLESS = ("none", "ngram", "suffix", "mtp")
 """Methods that need no weights besides the target's."""
 
-METHODS = ("none", "ngram", "draft_model")
+METHODS = ("none", "ngram", "suffix", "draft_model", "eagle3", "eagle", "medusa", "mtp")
 
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
     """What proposes tokens, and how many.
 
-    method:  `none` (the baseline), `ngram` or `draft_model`
+    method:  one of METHODS: `none` is the baseline; `ngram` and `suffix` look drafts up in text; `draft_model` is a
+        smaller model; `eagle3`, `eagle` and `medusa` are heads on the target; `mtp` is one that the target brings
     gamma:   tokens proposed per step; 0 exactly when the method is `none`
     drafter: directory or hub id of the drafter's weights; None for methods that have none
     """

@@ -9,6 +9,7 @@ from specbench.errors import SpecbenchError
 
 _BACKENDS = {
     "reference": "specbench.backends.reference:ReferenceBackend",
+    "vllm": "specbench.backends.vllm:VllmBackend",
 }
 
 NAMES = tuple(_BACKENDS)

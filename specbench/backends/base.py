@@ -13,14 +13,44 @@ from specbench.speculation import BASELINE, Speculation
 
 
 @dataclass(frozen=True, slots=True)
+class Container:
+    """An image to run the engine in, and the program that runs it (`docker` or `podman`)."""
+
+    image: str
+    runner: str = "docker"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """What only some engines know (`Backend.options` names the fields that each heeds); the default is to not say.
+
+    tensor_parallel: GPUs that the weights are split over
+    memory_fraction: of the device's memory, for weights and cache together;  kv_cache_bytes: for the cache alone
+    engine_args: appended to the engine's own command line, so they win
+    python: the interpreter whose environment holds the engine;  container: the image that does
+    """
+
+    tensor_parallel: int = 1
+    quantization: str | None = None
+    memory_fraction: float | None = None
+    kv_cache_bytes: int | None = None
+    prefix_caching: bool = False
+    engine_args: tuple[str, ...] = ()
+    python: Path | None = None
+    container: Container | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """All that forces a server restart. Batch size is not here: the server's limit is the grid's largest, in both arms.
 
     target, target_name: directory of the weights; the name the server answers to
     max_model_len: prompt plus output tokens per request
     dtype: float32 or bfloat16
-    verification: rejection or coupled (backends that have only one kind ignore it)
+    verification: rejection or coupled
     threads: CPU threads of the engine, None for its own default
+    methods: every method of the sweep: what one of them cannot run with is off in each arm
+    matched: whether all arms get the same settings; False leaves each the engine's own defaults, as it is deployed
     """
 
     target: Path
@@ -32,6 +62,9 @@ class Launch:
     device: str = "cpu"
     verification: str = "rejection"
     threads: int | None = None
+    methods: tuple[str, ...] = ()
+    matched: bool = True
+    options: EngineOptions = EngineOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +74,15 @@ class Command:
     argv: program and arguments; the literal `{port}` stands for the port that the launcher picks
     env:  variables added to the inherited environment
     files: contents to write before the start, by path relative to the launch's own directory
+    nice: lower priority of the server by so much; an engine that computes on the CPU must not keep the client waiting
+    cleanup: run once the server has ended, however it ended (a container outlives the program that started it)
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    nice: int = 0
+    cleanup: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +104,18 @@ class EngineCounters:
     """What the engine counted between the start and the end of a measurement. None: not reported, never zero.
 
     phase_seconds: where the engine's time went, by phase (`prefill`, `draft`, `verify`, `accept`)
+    kv_usage_peak: largest share of the KV cache in use that was seen, 0..1
+    preemptions: requests thrown out of a full KV cache and computed again
+    prefix_cache_queries, prefix_cache_hits: prompt tokens looked up in the prefix cache, and found there
     """
 
     acceptance: AcceptanceCounts | None = None
     generated_tokens: int | None = None
     phase_seconds: Mapping[str, float] | None = None
+    kv_usage_peak: float | None = None
+    preemptions: int | None = None
+    prefix_cache_queries: int | None = None
+    prefix_cache_hits: int | None = None
 
 
 class Probe(Protocol):
@@ -81,15 +125,26 @@ class Probe(Protocol):
 
 
 class Backend(Protocol):
-    """An engine that specbench can start and read. Only `read_back` and `probe` ask a running server."""
+    """An engine that specbench can start and read. Only `read_back` and `probe` ask a running server.
+
+    methods: what `check` lets pass
+    options: the fields of EngineOptions that it heeds; a sweep refuses the others
+    start_seconds: how long a start takes, typically; what a plan reckons with until one was measured
+    """
 
     name: str
+    methods: tuple[str, ...]
+    options: frozenset[str]
+    start_seconds: float
 
     def check(self, speculation: Speculation) -> None:
         """Raise UnsupportedSpeculation with the reason and the nearest thing that works."""
 
     def command(self, launch: Launch) -> Command:
         """The exact argv, environment and files of a launch."""
+
+    def explain(self, log: str) -> str | None:
+        """A sentence on why a start failed, from the end of the engine's log; None where it is not a known cause."""
 
     async def read_back(self, base_url: str, launch: Launch) -> ResolvedSettings:
         """Ask the running server what it resolved, and compare."""

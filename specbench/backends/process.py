@@ -8,7 +8,7 @@ import shlex
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,10 @@ from specbench.backends.base import Command
 from specbench.errors import SpecbenchError
 
 LOG_TAIL_LINES = 20
-STOP_GRACE_S = 5.0
+CAUSE_LINES = 400
+"""Lines of a log that are searched for the cause: engines print it first, and pages of tracebacks after it."""
+
+STOP_GRACE_S = 3.0
 _POLL_S = 0.1
 
 
@@ -61,18 +64,24 @@ class ServerProcess:
 
 @asynccontextmanager
 async def run_server(
-    command: Command, log: Path, *, health_path: str = "/health", ready_timeout: float = 600.0
+    command: Command,
+    log: Path,
+    *,
+    health_path: str = "/health",
+    ready_timeout: float = 600.0,
+    explain: Callable[[str], str | None] = lambda log: None,
 ) -> AsyncIterator[ServerProcess]:
     """Start the command and yield once GET `health_path` answers 200; end the whole process group afterwards.
 
     Output goes to `log` (appended: a relaunch keeps what the first one said). Raises LaunchFailed when the process
-    ends or `ready_timeout` seconds pass before it is ready. A kill -9 of this process leaves a record that
-    `specbench doctor` finds.
+    ends or `ready_timeout` seconds pass before it is ready, with what `explain` makes of its log. A kill -9 of this
+    process leaves a record that `specbench doctor` finds.
     """
     port = _free_port()
     argv = [part.replace("{port}", str(port)) for part in command.argv]
     for name, content in command.files.items():
         (log.parent / name).write_text(content)
+    begun = log.stat().st_size if log.exists() else 0
     with log.open("ab") as output:
         output.write(f"$ {shlex.join(argv)}\n".encode())
         output.flush()
@@ -87,23 +96,41 @@ async def run_server(
             )
         except OSError as error:
             raise LaunchFailed(f"cannot start {argv[0]}: {error.strerror}.", log_tail(log)) from error
-    with suppress(psutil.NoSuchProcess, ProcessLookupError):  # ended at once: the wait below says why
-        servers.register(process.pid, command=argv, run_dir=log.parent.parent)
     server = ServerProcess(f"http://127.0.0.1:{port}", health_path, log, process)
     try:
-        await _until_ready(server, ready_timeout)
+        _note_start(process.pid, argv, command.nice, run_dir=log.parent.parent)
+        try:
+            await _until_ready(server, ready_timeout)
+        except LaunchFailed as failure:
+            cause = explain(log_tail(log, CAUSE_LINES, begun))
+            raise failure if cause is None else LaunchFailed(f"{failure} {cause}", failure.log_tail) from None
         yield server
     finally:
-        await asyncio.shield(_stop(process))
-        servers.unregister(process.pid)
+        try:
+            await asyncio.shield(_stop(process))
+        finally:
+            servers.unregister(process.pid)
+            if command.cleanup:
+                await asyncio.shield(_run([part.replace("{port}", str(port)) for part in command.cleanup]))
 
 
-def log_tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:
-    """The last lines of an engine's log, progress bars folded to their last state."""
+def _note_start(pid: int, argv: list[str], nice: int, run_dir: Path) -> None:
+    """Lower the server's priority, and record it for `specbench doctor`."""
+    try:
+        psutil.Process(pid).nice(psutil.Process().nice() + nice)  # its later threads inherit it
+        servers.register(pid, command=argv, run_dir=run_dir)
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        pass  # ended at once: the wait for readiness says why
+    except OSError as error:
+        raise LaunchFailed(f"cannot record the server in the cache directory: {error}.", "") from error
+
+
+def log_tail(log: Path, lines: int = LOG_TAIL_LINES, start: int = 0) -> str:
+    """The last lines of an engine's log from byte `start` on, progress bars folded to their last state."""
     try:
         with log.open("rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - 65536))
+            file.seek(max(start, file.tell() - 65536))
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
@@ -112,12 +139,15 @@ def log_tail(log: Path, lines: int = LOG_TAIL_LINES) -> str:
 
 async def _until_ready(server: ServerProcess, timeout: float) -> None:
     deadline = time.monotonic() + timeout
-    while not await _answers(server.base_url + server.health_path):
-        if server.exit_code is not None:
+    while True:
+        ready = await _answers(server.base_url + server.health_path)
+        if server.exit_code is not None:  # asked second: who answers may be another server on the same port
             raise LaunchFailed(
                 f"the server ended with exit code {server.exit_code} before it was ready; its log: {server.log}.",
                 server.log_tail(),
             )
+        if ready:
+            return
         if time.monotonic() > deadline:
             raise LaunchFailed(
                 f"the server was not ready after {timeout:g} s; its log: {server.log}. "
@@ -144,13 +174,27 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
     """
     tree = _descendants(process.pid)
     _signal_group(process.pid, signal.SIGTERM)
-    with suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(process.wait(), STOP_GRACE_S)
-    _signal_group(process.pid, signal.SIGKILL)
-    for child in tree:
-        with suppress(psutil.NoSuchProcess):  # psutil looks at the creation time, so a reused pid is safe
-            child.kill()
+    try:
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(process.wait(), STOP_GRACE_S)
+    finally:  # a second Ctrl-C ends the wait, not the kill
+        _signal_group(process.pid, signal.SIGKILL)
+        for child in tree:
+            with suppress(psutil.NoSuchProcess):  # psutil looks at the creation time, so a reused pid is safe
+                child.kill()
     await process.wait()
+
+
+async def _run(argv: list[str]) -> None:
+    """Run a short program to its end; that it fails is no news (what it removes may be gone)."""
+    with suppress(OSError):
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        await process.wait()
 
 
 def _descendants(pid: int) -> list[psutil.Process]:

@@ -12,6 +12,7 @@ import aiohttp
 
 from specbench.acceptance import AcceptanceCounts
 from specbench.backends.base import Command, EngineCounters, Launch, ResolvedSettings
+from specbench.backends.explain import explain
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.speculation import Speculation
 from specbench.telemetry.prometheus import CounterDelta, Metrics, counter_delta, scrape
@@ -24,6 +25,9 @@ class ReferenceBackend:
     """Translates a launch into `python -m specbench.decoder.server …`."""
 
     name = "reference"
+    methods = _METHODS
+    options: frozenset[str] = frozenset()
+    start_seconds = 5.0
 
     def check(self, speculation: Speculation) -> None:
         if speculation.method not in _METHODS:
@@ -45,9 +49,13 @@ class ReferenceBackend:
             argv += ["--drafter", speculation.drafter]
         if launch.threads is not None:
             argv += ["--threads", str(launch.threads)]
-        # OpenMP's threads wait for each other by spinning, unless told to sleep: on a machine whose cores are all in use,
-        # with the client on one of them, steps took up to 60 times as long.
-        return Command(tuple(argv), env={"OMP_WAIT_POLICY": "PASSIVE"})
+        # OpenMP's threads spin while they wait for each other, by default for milliseconds. With every core in use (the
+        # client takes part of one) steps then took up to 60 times as long; threads that sleep at once cost 40 % on a
+        # quiet machine. This spins for a few tenths of a millisecond, longer than the gaps between two kernels.
+        return Command(tuple(argv), env={"GOMP_SPINCOUNT": "20000"}, nice=5 if launch.device == "cpu" else 0)
+
+    def explain(self, log: str) -> str | None:
+        return explain(log)
 
     async def read_back(self, base_url: str, launch: Launch) -> ResolvedSettings:
         async with aiohttp.ClientSession() as session, session.get(f"{base_url}/server_info") as response:
@@ -97,7 +105,9 @@ def _counters(before: Metrics, after: Metrics) -> EngineCounters | None:
     steps = delta("num_steps")
     if steps.reset:
         return None
-    by_position = delta("spec_decode_num_accepted_tokens_per_pos").by("position")
+    # Plain decoding has no draft positions, so no such counter either.
+    positions = counter_delta(before, after, "specbench:spec_decode_num_accepted_tokens_per_pos_total")
+    by_position = positions.by("position") if positions else {}
     return EngineCounters(
         acceptance=AcceptanceCounts(
             steps=int(steps.total),

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from specbench import __version__
-from specbench.cli import doctor, report, serve, sweep, workload
+from specbench.cli import backend, doctor, report, serve, sweep, workload
 from specbench.errors import SpecbenchError
 
 
@@ -47,6 +47,7 @@ app.command(short_help="The main job: measure speculation against plain decoding
 app.command(short_help="Show a run again, and write its report anew.")(report.report)
 app.command(short_help="The reference decoder as an OpenAI-compatible server.")(serve.serve)
 app.add_typer(workload.app, name="workload", short_help="Look at files of prompts.")
+app.add_typer(backend.app, name="backend", short_help="Engines: list, install, print the command that starts one.")
 app.command(short_help="What is here, what is missing, what was left behind.")(doctor.doctor)
 
 
@@ -62,4 +63,11 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:  # `specbench … | head`
         sys.stderr.close()
+        sys.exit(1)
+    except OSError as error:  # a full disk, most likely
+        where = f"{error.filename}: " if error.filename else ""
+        print(
+            f"specbench: {where}{error.strerror or error}. Mend that; a sweep then goes on with --resume --output RUN.",
+            file=sys.stderr,
+        )
         sys.exit(1)

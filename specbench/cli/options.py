@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 from specbench.errors import SpecbenchError
 
@@ -27,15 +29,27 @@ def whole_numbers(text: str, flag: str) -> list[int]:
         ) from None
 
 
-def pairs(text: str, flag: str) -> dict[str, str]:
+def pairs(text: str, flag: str, form: str = "METHOD=DIRECTORY, as in draft_model=./my-draft") -> dict[str, str]:
     """`a=x,b=y` as a mapping."""
     found = {}
     for part in words(text, flag):
         name, equals, value = part.partition("=")
         if not (name and equals and value):
-            raise SpecbenchError(f"{flag}: expected METHOD=DIRECTORY, as in draft_model=./my-draft; got {part!r}.")
+            raise SpecbenchError(f"{flag}: expected {form}; got {part!r}.")
         found[name] = value
     return found
+
+
+def values(text: str, flag: str) -> dict[str, Any]:
+    """`a=true,b=x` as a mapping; what reads as JSON is taken as such, the rest as text."""
+    return {name: _value(value) for name, value in pairs(text, flag, "NAME=VALUE, as in enable_thinking=false").items()}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def seconds(text: str, flag: str) -> float:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Optional
 
 import typer
+
+_MONEY = "Money, instead of what the run was told"
 
 
 def report(
     run: Path = typer.Argument(..., metavar="RUN", help="Directory of a run, as `specbench sweep` made it."),
-    output: Optional[Path] = typer.Option(  # noqa: UP045
-        None, help="Directory for the report; the run's own by default."
+    output: Path | None = typer.Option(None, help="Directory for the report; the run's own by default."),
+    gpu_price: float | None = typer.Option(None, help="Price of one GPU-hour.", rich_help_panel=_MONEY),
+    gpu_count: int | None = typer.Option(None, help="GPUs that one server uses.", rich_help_panel=_MONEY),
+    currency: str | None = typer.Option(None, help="A name to print, such as USD or BRL.", rich_help_panel=_MONEY),
+    engineering_cost: float | None = typer.Option(
+        None, help="One-off cost of switching speculation on.", rich_help_panel=_MONEY
     ),
+    tokens_per_month: float | None = typer.Option(None, help="Output tokens served per month.", rich_help_panel=_MONEY),
     json_output: bool = typer.Option(False, "--json", help="Print everything as one JSON object, for machines."),
     quiet: bool = typer.Option(False, "--quiet", help="Write the files and print nothing."),
 ) -> None:
     """Show a run again: table and verdict here; HTML, Markdown, CSV, Parquet, JSON and plots as files.
 
     Works on a run that is still going, was interrupted, or failed in part: it reports what is there.
+    A new price needs no new measurement.
 
-    Example: specbench report reports/20300101-120000-reference-chat
+    Example: specbench report reports/20300101-120000-reference-chat --gpu-price 3.10
     """
     import json
 
@@ -29,8 +36,18 @@ def report(
     from specbench.report.write import write_report
     from specbench.store.run import RunStore
 
-    summary = summarize(RunStore.open(run))
-    paths = write_report(run, output)
+    given = {
+        "gpu_price": gpu_price,
+        "gpu_count": gpu_count,
+        "currency": currency,
+        "engineering_cost": engineering_cost,
+        "tokens_per_month": tokens_per_month,
+    }
+    store = RunStore.open(run)
+    measurements = store.measurements()
+    pricing = {name: value for name, value in given.items() if value is not None}
+    summary = summarize(store, measurements, pricing=pricing)
+    paths = write_report(summary, measurements, run, output)
     if json_output:
         typer.echo(json.dumps(summary.to_json(), indent=2, ensure_ascii=False, allow_nan=False))
     elif not quiet:

@@ -30,10 +30,11 @@ def serve(
 
     from specbench.backends.base import Launch
     from specbench.backends.reference import ReferenceBackend
+    from specbench.drafter import resolve_drafter
     from specbench.speculation import Speculation
     from specbench.target import resolve_target
 
-    speculation = Speculation(method, gamma, drafter and str(resolve_target(drafter)))
+    speculation = Speculation(method, gamma, drafter and str(resolve_drafter(method, drafter)))
     command = ReferenceBackend().command(
         Launch(
             target=resolve_target(target),
@@ -47,5 +48,6 @@ def serve(
             threads=threads,
         )
     )
-    argv = [part.replace("{port}", str(port)) for part in command.argv]
+    # Started by hand it may outlive the shell, under nohup say; started by a sweep it must not.
+    argv = [part.replace("{port}", str(port)) for part in command.argv if part != "--die-with-parent"]
     os.execve(argv[0], argv, {**os.environ, **command.env})

@@ -12,18 +12,22 @@ if TYPE_CHECKING:
     from specbench.sweep.runner import Sweep
 
 _WHAT, _LOAD, _MONEY, _RUN = "What to measure", "Load and sampling", "Money", "The run"
+_ENGINE = "Engines of their own (vllm)"
 
 
 def sweep(
     workload: str | None = typer.Option(
         None, help="Prompt file(s), comma-separated; each is measured by itself.", rich_help_panel=_WHAT
     ),
-    backend: str | None = typer.Option(None, help="The engine: reference.", rich_help_panel=_WHAT),
+    backend: str | None = typer.Option(None, help="The engine: reference or vllm.", rich_help_panel=_WHAT),
     target: str | None = typer.Option(
         None, help="The model: demo, a local directory, or a hub id.", rich_help_panel=_WHAT
     ),
     method: str | None = typer.Option(
-        None, help="none, ngram, draft_model; comma-separated. none is always measured.", rich_help_panel=_WHAT
+        None,
+        help="ngram, suffix, draft_model, eagle3, eagle, medusa, mtp (what the engine runs of them); comma-separated. "
+        "none is always measured.",
+        rich_help_panel=_WHAT,
     ),
     drafter: str | None = typer.Option(None, help="Drafter weights: draft_model=DIRECTORY.", rich_help_panel=_WHAT),
     gamma: str | None = typer.Option(None, help="Tokens proposed per step; comma-separated.", rich_help_panel=_WHAT),
@@ -52,6 +56,36 @@ def sweep(
     threads: int | None = typer.Option(None, help="CPU threads of the engine.", rich_help_panel=_WHAT),
     max_model_len: int | None = typer.Option(
         None, help="Prompt plus output tokens per request.", rich_help_panel=_LOAD
+    ),
+    python: Path | None = typer.Option(
+        None, help="Interpreter of the engine's environment; by default the installed one.", rich_help_panel=_ENGINE
+    ),
+    container: str | None = typer.Option(
+        None, help="Image to run the engine in, with docker or podman.", rich_help_panel=_ENGINE
+    ),
+    engine_arg: list[str] | None = typer.Option(
+        None,
+        help="Appended to the engine's command line; repeatable: --engine-arg=--block-size=32.",
+        rich_help_panel=_ENGINE,
+    ),
+    tensor_parallel: int | None = typer.Option(
+        None, help="GPUs that the weights are split over.", rich_help_panel=_ENGINE
+    ),
+    quantization: str | None = typer.Option(None, help="Such as fp8.", rich_help_panel=_ENGINE),
+    memory_fraction: float | None = typer.Option(
+        None, help="Of the device's memory, for weights and KV cache.", rich_help_panel=_ENGINE
+    ),
+    kv_cache: str | None = typer.Option(None, help="Memory of the KV cache, such as 2GiB.", rich_help_panel=_ENGINE),
+    prefix_caching: bool | None = typer.Option(
+        None, "--prefix-caching", help="Share the KV cache of common beginnings, in every arm.", rich_help_panel=_ENGINE
+    ),
+    baseline: str | None = typer.Option(
+        None,
+        help="matched: all arms have the same settings. as-deployed: each has the engine's own defaults for it.",
+        rich_help_panel=_ENGINE,
+    ),
+    chat_template_kwargs: str | None = typer.Option(
+        None, help="For the server's chat template, such as enable_thinking=false.", rich_help_panel=_LOAD
     ),
     gpu_price: float | None = typer.Option(None, help="Price of one GPU-hour.", rich_help_panel=_MONEY),
     gpu_count: int | None = typer.Option(None, help="GPUs that one server uses.", rich_help_panel=_MONEY),
@@ -101,7 +135,7 @@ def sweep(
 
     Example: specbench sweep --workload workloads/chat.jsonl --method ngram --gamma 2,4 --batch-size 1,4 --gpu-price 2.5
     """
-    from specbench.cli.options import pairs, seconds, whole_numbers, words
+    from specbench.cli.options import pairs, seconds, values, whole_numbers, words
     from specbench.errors import SpecbenchError
     from specbench.sweep.config import load_config
     from specbench.sweep.config import save_config as write_config
@@ -127,6 +161,16 @@ def sweep(
         "device": device,
         "threads": threads,
         "max_model_len": max_model_len,
+        "python": python,
+        "container": container,
+        "engine_arg": engine_arg or None,
+        "tensor_parallel": tensor_parallel,
+        "quantization": quantization,
+        "memory_fraction": memory_fraction,
+        "kv_cache": kv_cache,
+        "prefix_caching": prefix_caching,
+        "baseline": baseline,
+        "chat_template_kwargs": chat_template_kwargs and values(chat_template_kwargs, "--chat-template-kwargs"),
         "gpu_price": gpu_price,
         "gpu_count": gpu_count,
         "currency": currency,
@@ -154,7 +198,9 @@ def _print_plan(config: SweepConfig) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from specbench.backends import get_backend
     from specbench.sweep.plan import make_plan
+    from specbench.sweep.preflight import describe_starts
     from specbench.sweep.prepare import load_workloads
     from specbench.sweep.requests import request_order
 
@@ -169,7 +215,7 @@ def _print_plan(config: SweepConfig) -> None:
     console = Console()
     console.print(table)
     console.print(
-        f"{len(plan.launches)} server starts, {len(plan.measurements)} measurements. "
+        f"{describe_starts(plan, get_backend(config.backend).start_seconds)}; {len(plan.measurements)} measurements. "
         "Starts are one per method, gamma and replicate; batch sizes and workloads share them."
     )
 
@@ -188,10 +234,14 @@ def _run(
 
     progress = make_progress(quiet=quiet)
     prepared = prepare(config, output, resume=resume, note=progress.note)
-    with progress:
-        asyncio.run(_measure(prepared, progress))
-    summary = summarize(prepared.store)
-    paths = write_report(prepared.store.path)
+    with prepared.store.locked(), progress:
+        try:
+            asyncio.run(_measure(prepared, progress))
+        except asyncio.CancelledError:  # SIGTERM, SIGHUP
+            raise KeyboardInterrupt from None
+    measurements = prepared.store.measurements()
+    summary = summarize(prepared.store, measurements)
+    paths = write_report(summary, measurements, prepared.store.path)
     if json_output:
         typer.echo(json.dumps(summary.to_json(), indent=2, allow_nan=False))
     else:
@@ -212,9 +262,10 @@ async def _measure(prepared: Sweep, progress: Any) -> None:
 
     task = asyncio.current_task()
     assert task is not None
-    # SIGTERM ends the sweep as Ctrl-C does: through the context managers, so that no server is left.
+    # These signals end the sweep as Ctrl-C does: through the context managers, so that no server is left.
     with contextlib.suppress(NotImplementedError):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        for signum in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(signum, task.cancel)
     await run_sweep(prepared, progress)
     await probe_margins(prepared, progress)
     prepared.store.compact()

@@ -92,7 +92,7 @@ def _die_with_parent() -> None:
         return
     parent, pr_set_pdeathsig = os.getppid(), 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
-    if parent == 1 or os.getppid() != parent:
+    if os.getppid() != parent:
         sys.exit("specbench.decoder.server: the parent process has gone.")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,19 +24,28 @@ class Dialect:
 def _vllm_acceptance(event: Mapping[str, Any]) -> RequestAcceptance | None:
     """`metrics.speculative_decoding` of the final chunk (vLLM's --per-request-spec-decode-metrics).
 
-    vLLM counts the steps that had a draft; the reference decoder, in the same shape, counts all of them.
+    vLLM counts and lists the steps that had a draft; the reference decoder, in the same shape, has all of them. The
+    rest follows from the tokens: one is the prefill's, every step gives one and what it accepted. vLLM counts the
+    last draft whole even where the token limit cuts it, so that the rest may come out lower than what it counted.
     """
     report = (event.get("metrics") or {}).get("speculative_decoding")
     if not report:
         return None
-    drafted, accepted = report.get("per_step_drafted"), report.get("per_step_accepted")
+    accepted: int = report["num_accepted_draft_tokens"]
+    tokens = (event.get("usage") or {}).get("completion_tokens") or 0
+    # The lists are left out of a request in which nothing was drafted, as if they had not been asked for.
+    lists = report if report["num_spec_steps"] else {"per_step_drafted": (), "per_step_accepted": ()}
     return RequestAcceptance(
-        steps=report["num_spec_steps"],
+        steps=max(report["num_spec_steps"], tokens - 1 - accepted),
         drafted=report["num_draft_tokens"],
-        accepted=report["num_accepted_draft_tokens"],
-        per_step_drafted=None if drafted is None else tuple(drafted),
-        per_step_accepted=None if accepted is None else tuple(accepted),
+        accepted=accepted,
+        per_step_drafted=_tuple(lists.get("per_step_drafted")),
+        per_step_accepted=_tuple(lists.get("per_step_accepted")),
     )
+
+
+def _tuple(values: Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if values is None else tuple(values)
 
 
 VLLM = Dialect(

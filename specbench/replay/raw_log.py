@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from specbench.errors import SpecbenchError
+
 
 @dataclass(frozen=True, slots=True)
 class RawEvent:
@@ -26,7 +28,10 @@ class RawLog:
 
     def write(self, event: RawEvent) -> None:
         text = event.data.decode("utf-8", "surrogateescape")
-        self._file.write(json.dumps([event.index, event.time, text], separators=(",", ":")) + "\n")
+        try:
+            self._file.write(json.dumps([event.index, event.time, text], separators=(",", ":")) + "\n")
+        except OSError as error:  # a full disk here is not the server's fault
+            raise SpecbenchError(f"cannot write the raw events: {error.strerror}.") from error
 
     def __enter__(self) -> RawLog:
         return self

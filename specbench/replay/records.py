@@ -11,8 +11,9 @@ class RequestAcceptance:
 
     steps:       verification passes of this request (the prefill is none)
     drafted:     tokens proposed
-    accepted:    proposed tokens that were kept and emitted (bonus tokens not counted)
-    per_step_drafted, per_step_accepted: the same step by step, length `steps`; None if the engine gives sums only
+    accepted:    proposed tokens that were kept (bonus tokens not counted); a token limit may have cut the last of them
+    per_step_drafted, per_step_accepted: the same step by step; steps without a draft may be left out (vLLM's are).
+        None if the engine gives sums only
     """
 
     steps: int

@@ -124,10 +124,14 @@ class Transcript:
 
 
 def _text(choice: Mapping[str, Any]) -> str:
-    """Output as streamed. What a reasoning model thinks (`reasoning`, formerly `reasoning_content`) is output too."""
+    """Output as streamed. What a reasoning model thinks (`reasoning`, formerly `reasoning_content`) is output too, and
+    so is the call of a tool.
+    """
     delta = choice.get("delta") or {}
     thought = delta.get("reasoning") or delta.get("reasoning_content")
-    return "".join(part for part in (thought, delta.get("content"), choice.get("text")) if part is not None)
+    calls = [call.get("function") or {} for call in delta.get("tool_calls") or ()]
+    called = [call.get(part) for call in calls for part in ("name", "arguments")]
+    return "".join(part for part in (thought, delta.get("content"), *called, choice.get("text")) if part is not None)
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int | None:

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
 
 from specbench.errors import SpecbenchError
 from specbench.store import cell_file
@@ -56,17 +58,29 @@ class RunStore:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         try:
-            manifest: dict[str, Any] = json.loads((self.path / MANIFEST).read_text())
+            manifest: dict[str, Any] = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
         except ValueError as error:
             raise SpecbenchError(f"{self.path / MANIFEST}: not valid JSON ({error}).") from error
         return manifest
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run while measuring into it. Raises SpecbenchError while another process does."""
+        try:
+            with FileLock(self.path / ".lock", timeout=0):
+                yield
+        except Timeout:
+            raise SpecbenchError(
+                f"another specbench sweep is measuring into {self.path}. Wait for it, or stop it."
+            ) from None
 
     def log_path(self, launch: str) -> Path:
         return self.path / "logs" / f"{launch}.log"
 
     def launches(self) -> dict[str, dict[str, Any]]:
         """What each launch's server said of its settings (backends.base.ResolvedSettings), by launch id."""
-        return {path.stem: json.loads(path.read_text()) for path in sorted((self.path / "launches").glob("*.json"))}
+        files = sorted((self.path / "launches").glob("*.json"))
+        return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
 
     def write(self, measurement: Measurement) -> None:
         (self.path / "cells").mkdir(exist_ok=True)
@@ -96,7 +110,7 @@ class RunStore:
     def read_json(self, name: str) -> Any:
         """A JSON file of the run, or None if it has none of that name."""
         path = self.path / name
-        return json.loads(path.read_text()) if path.exists() else None
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
     def write_json(self, name: str, value: Any) -> None:
         write_json(self.path / name, value)
@@ -153,4 +167,4 @@ def _measurement_row(m: Measurement) -> dict[str, Any]:
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file atomically."""
     with replacing(path) as partial:
-        partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

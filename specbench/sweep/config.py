@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from specbench.backends.base import Container, EngineOptions
 from specbench.errors import SpecbenchError
 from specbench.speculation import BASELINE, DRAFTERLESS, METHODS, Speculation
 
@@ -38,11 +40,23 @@ class SweepConfig(BaseModel):
     seed: int = 0
     verification: Literal["rejection", "coupled"] = "rejection"
     repeats: PositiveInt = Field(1, description="measurements of a cell within one launch")
-    replicates: PositiveInt = Field(2, description="launches of each arm, interleaved")
+    replicates: PositiveInt = Field(3, description="launches of each arm, interleaved")
     dtype: Literal["float32", "bfloat16"] = "float32"
-    device: str = "cpu"
+    device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="cpu, cuda or cuda:N")
     threads: PositiveInt | None = None
     max_model_len: PositiveInt = 2048
+    baseline: Literal["matched", "as-deployed"] = Field(
+        "matched", description="whether arms share their settings, or each has the engine's own defaults for it"
+    )
+    chat_template_kwargs: Mapping[str, Any] = Field(default_factory=dict, description="for the server's chat template")
+    tensor_parallel: PositiveInt = Field(1, description="GPUs that the weights are split over")
+    quantization: str | None = Field(None, description="how the engine quantizes the target, such as fp8")
+    memory_fraction: float | None = Field(None, gt=0, le=1, description="of the device's memory")
+    kv_cache: ByteSize | None = Field(None, description="memory of the KV cache, such as 2GiB")
+    prefix_caching: bool = Field(False, description="let requests share the KV cache of a common beginning")
+    engine_arg: tuple[str, ...] = Field((), description="appended to the engine's own command line")
+    python: Path | None = Field(None, description="interpreter of the engine's environment")
+    container: str | None = Field(None, description="image to run the engine in")
     ready_timeout: float = Field(600.0, gt=0, description="seconds until a launch counts as failed")
     request_timeout: float = Field(600.0, gt=0, description="seconds until a request counts as failed")
     skip_bad_lines: bool = False
@@ -66,6 +80,23 @@ class SweepConfig(BaseModel):
         return tuple(sorted(set(values)))
 
     @model_validator(mode="after")
+    def _every_gpu_is_priced(self) -> SweepConfig:
+        if self.gpu_price is not None and self.gpu_count < self.tensor_parallel:
+            raise ValueError(
+                f"the server runs on {self.tensor_parallel} GPUs and {self.gpu_count} is priced: "
+                f"--gpu-count {self.tensor_parallel}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _output_fits(self) -> SweepConfig:
+        if self.max_tokens >= self.max_model_len:
+            raise ValueError(
+                f"--max-tokens {self.max_tokens} leaves no room for a prompt in --max-model-len {self.max_model_len}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _drafters_fit(self) -> SweepConfig:
         for method in self.method:
             if method not in DRAFTERLESS and method not in self.drafter:
@@ -77,6 +108,19 @@ class SweepConfig(BaseModel):
                 raise ValueError(f"a drafter is given for {method!r}, which is not among the methods")
         return self
 
+    def engine_options(self) -> EngineOptions:
+        """What only some engines know, as given; where the engine is installed is for others to find out."""
+        return EngineOptions(
+            tensor_parallel=self.tensor_parallel,
+            quantization=self.quantization,
+            memory_fraction=self.memory_fraction,
+            kv_cache_bytes=self.kv_cache,
+            prefix_caching=self.prefix_caching,
+            engine_args=tuple(part for argument in self.engine_arg for part in shlex.split(argument)),
+            python=self.python,
+            container=None if self.container is None else Container(self.container),
+        )
+
     def speculations(self) -> tuple[Speculation, ...]:
         """The arms of the sweep, the baseline first."""
         return (
@@ -87,6 +131,9 @@ class SweepConfig(BaseModel):
 
 PRICING = ("gpu_price", "gpu_count", "currency", "engineering_cost", "tokens_per_month")
 """Fields that change what a measurement is worth, not what it measures."""
+
+CONTINUABLE = (*PRICING, "repeats", "replicates", "ready_timeout", "request_timeout", "save_events")
+"""Fields that a resumed run may change: they say how much is measured, not what."""
 
 
 def load_config(path: Path | None, overrides: Mapping[str, Any]) -> SweepConfig:
@@ -123,7 +170,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise SpecbenchError(f"{path}: a configuration is a mapping of options; got a {type(values).__name__}.")
     # One value may stand for a list of one, as on the command line.
-    for name in ("workload", "method", "gamma", "batch_size"):
+    for name in ("workload", "method", "gamma", "batch_size", "engine_arg"):
         if name in values and not isinstance(values[name], list):
             values[name] = [values[name]]
     return values

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -19,12 +20,17 @@ import psutil
 from specbench import __version__
 from specbench.digest import directory_digest, tokenizer_digests
 from specbench.errors import SpecbenchError
-from specbench.sweep.config import PRICING, SweepConfig
+from specbench.sweep.config import CONTINUABLE, SweepConfig
 from specbench.sweep.plan import SweepPlan
 from specbench.telemetry.inventory import list_gpus
 from specbench.workloads.prompt import Workload
 
 _VERSIONED = ("torch", "transformers", "tokenizers", "numpy", "aiohttp")
+_MEASURING = ("backends", "decoder", "replay", "sweep", "telemetry", "wire")
+"""Packages whose code a measurement depends on."""
+
+_ENGINE_VARIABLES = re.compile(r"^(CUDA|NVIDIA|OMP|GOMP|KMP|MKL|OPENBLAS|TORCH|PYTORCH|VLLM|SGLANG|TRTLLM|TLLM|NCCL)_")
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
 
 
 def make_manifest(
@@ -37,10 +43,17 @@ def make_manifest(
 ) -> dict[str, Any]:
     """The manifest of a new run. `fingerprint` covers all that could change a measurement, prices not among it."""
     identity: dict[str, Any] = {
-        "config": {k: v for k, v in config.model_dump(mode="json").items() if k not in PRICING},
-        "versions": _versions(),
+        "config": {k: v for k, v in config.model_dump(mode="json").items() if k not in CONTINUABLE},
+        "versions": _versions() if config.backend == "reference" else {"specbench": __version__},
+        "code": _code_digest(),
+        "environment": _environment(),
         "hardware": describe_hardware(),
-        "target": {"name": config.target, "digest": directory_digest(target), **tokenizer_digests(target)},
+        "target": {
+            "name": config.target,
+            "revision": _hub_revision(target),
+            "digest": directory_digest(target),
+            **tokenizer_digests(target),
+        },
         "drafters": {method: directory_digest(path) for method, path in drafters.items()},
         "workloads": [
             {"name": w.name, "sha256": w.sha256, "prompts": len(w.prompts), "skipped": len(w.skipped)}
@@ -52,6 +65,8 @@ def make_manifest(
         "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "specbench_version": __version__,
         **identity,
+        "versions": _versions(),
+        "clocks": _clocks(),
         "config": config.model_dump(mode="json"),
         "git": _git_state(),
         "plan": {"launches": len(plan.launches), "measurements": len(plan.measurements)},
@@ -98,10 +113,39 @@ def describe_hardware() -> dict[str, Any]:
         "kind": f"{len(gpus)} × {gpus[0]['name']}, {cpu_kind}" if gpus else f"{cpu_kind}, no GPU",
         "cpu": cpu,
         "cores": cores,
-        "memory_bytes": memory,
+        "memory_gib": round(memory / 2**30),
         "gpus": gpus,
         "os": f"{platform.system()} {platform.release()}",
     }
+
+
+def _code_digest() -> str:
+    """SHA-256 over the code that measures: a checkout can change under an unchanged version number."""
+    package = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(p for name in _MEASURING for p in (package / name).rglob("*.py")):
+        digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _environment() -> dict[str, str]:
+    """Variables that engines listen to; never a secret."""
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if _ENGINE_VARIABLES.match(name) and not _SECRET.search(name)
+    }
+
+
+def _clocks() -> dict[str, float | None]:
+    """MHz at the start; GPU clocks are sampled throughout."""
+    frequency = psutil.cpu_freq()
+    return {"cpu_mhz": frequency.current if frequency else None}
+
+
+def _hub_revision(directory: Path) -> str | None:
+    """The commit of a model from the hub, which its cache names the directory after."""
+    return directory.name if directory.parent.name == "snapshots" else None
 
 
 def _cpu_name() -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
 import numpy as np
 
 from specbench.backends.process import LaunchFailed, run_server
-from specbench.equivalence.greedy import Divergence, compare, first_divergence
+from specbench.equivalence.greedy import Divergence, Margins, compare, first_divergence
 from specbench.replay.records import RequestTrace
 from specbench.speculation import BASELINE
 from specbench.store.measurement import Measurement
@@ -36,21 +37,26 @@ async def probe_margins(sweep: Sweep, progress: Progress) -> None:
         return
     measurements = [m for m in sweep.store.measurements() if m.status == "ok"]
     found = [(m, divergence, trace) for m in measurements for divergence, trace in _divergences(m, measurements)]
-    if not found:
+    if not found or _all_probed(sweep, found):
         return
     progress.note(f"{len(found)} outputs differ from the baseline's: asking it how near to ties they are …")
     baselines = {t.prompt_id: t for m in measurements if m.cell.speculation.is_baseline for t in m.traces if _ids(t)}
+    # A batch size of 1 alone would be compared with itself.
+    launch = replace(sweep.launch(BASELINE), max_batch_size=max(4, *sweep.config.batch_size))
     try:
         async with (
             run_server(
-                sweep.command(BASELINE), sweep.store.log_path(LOG), ready_timeout=sweep.config.ready_timeout
+                sweep.backend.command(launch),
+                sweep.store.log_path(LOG),
+                ready_timeout=sweep.config.ready_timeout,
+                explain=sweep.backend.explain,
             ) as server,
             aiohttp.ClientSession(server.base_url) as session,
         ):
             ask = _Asker(session, sweep.config.target)
             margins = [await ask.margin(trace, divergence) for _, divergence, trace in found]
-            changes = await ask.margin_changes(list(baselines.values())[:EPSILON_PROMPTS], max(sweep.config.batch_size))
-    except (LaunchFailed, aiohttp.ClientError, asyncio.TimeoutError) as error:
+            changes = await ask.margin_changes(list(baselines.values())[:EPSILON_PROMPTS], launch.max_batch_size)
+    except (LaunchFailed, aiohttp.ClientError, asyncio.TimeoutError, LookupError, TypeError, ValueError) as error:
         progress.note(f"the baseline could not be asked ({error}); differences stand as DIVERGENT, not probed")
         return
     sweep.store.write_json(
@@ -85,6 +91,12 @@ def _divergences(measurement: Measurement, all_of_them: Sequence[Measurement]) -
             traces = {trace.index: trace for trace in baseline.traces}
             return [(d, traces[d.index]) for d in compare(baseline.traces, measurement.traces).divergences]
     return []
+
+
+def _all_probed(sweep: Sweep, found: Sequence[tuple[Measurement, Divergence, RequestTrace]]) -> bool:
+    """Whether an earlier session of this run has asked for all of these."""
+    known = Margins.from_json(sweep.store.read_json("equivalence.json")).by_divergence
+    return all((m.cell.id, d.prompt_id, d.position, d.token) in known for m, d, _ in found)
 
 
 class _Asker:

@@ -8,11 +8,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from specbench.backends import get_backend
+from specbench.drafter import resolve_drafter
 from specbench.errors import SpecbenchError
-from specbench.store.run import RunStore
+from specbench.store.run import MANIFEST, RunStore
 from specbench.sweep.config import SweepConfig, save_config
+from specbench.sweep.launch import check_options, locate_engine
 from specbench.sweep.manifest import check_same_identity, make_manifest
 from specbench.sweep.plan import make_plan
+from specbench.sweep.preflight import check_memory, describe_starts
 from specbench.sweep.runner import Sweep
 from specbench.target import resolve_target
 from specbench.workloads.load import load_workload
@@ -27,21 +30,30 @@ def prepare(config: SweepConfig, output: Path | None, *, resume: bool, note: Cal
     backend = get_backend(config.backend)
     for speculation in config.speculations():
         backend.check(speculation)
+    options = locate_engine(check_options(config, backend), backend, config.device)
     workloads = load_workloads(config)
     target = resolve_target(config.target, note)
-    drafters = {method: resolve_target(name, note) for method, name in config.drafter.items()}
+    drafters = {method: resolve_drafter(method, name, note) for method, name in config.drafter.items()}
     if "draft_model" in drafters:
         _check_same_vocabulary(target, drafters["draft_model"])
+    check_memory(config, options, target, drafters.values(), note)
     plan = make_plan(config)
+    note(f"{describe_starts(plan, backend.start_seconds)}, until they are measured.")
     path = output or _default_output(config)
     manifest = make_manifest(config, plan, target, drafters, list(workloads.values()), path.name)
+    sweep = Sweep(config, plan, backend, target, drafters, workloads, RunStore(path), options)
+    for speculation in config.speculations():
+        sweep.command(speculation)
     if resume:
-        store = RunStore.open(path)
-        check_same_identity(store.manifest, manifest, path)
+        earlier = RunStore.open(path).manifest
+        check_same_identity(earlier, manifest, path)
+        # What a continued run may change (prices, more replicates) holds from now on.
+        sweep.store.write_json(MANIFEST, {**earlier, "config": manifest["config"], "plan": manifest["plan"]})
     else:
-        store = RunStore.create(path, manifest)
-        save_config(config, path / "config.yaml")
-    return Sweep(config, plan, backend, target, drafters, workloads, store)
+        RunStore.create(path, manifest)
+    save_config(config, path / "config.yaml")
+    note(f"The run is in {path}.")
+    return sweep
 
 
 def load_workloads(config: SweepConfig) -> dict[str, Workload]:
@@ -56,12 +68,21 @@ def load_workloads(config: SweepConfig) -> dict[str, Workload]:
 
 def _check_same_vocabulary(target: Path, draft: Path) -> None:
     """A draft model proposes token ids, so both models must mean the same by them."""
-    sizes = [json.loads((path / "config.json").read_text())["vocab_size"] for path in (target, draft)]
-    if sizes[0] != sizes[1]:
+    sizes = [_vocabulary_size(path) for path in (target, draft)]
+    if None not in sizes and sizes[0] != sizes[1]:
         raise SpecbenchError(
             f"the draft model {draft} has a vocabulary of {sizes[1]} tokens, the target one of {sizes[0]}. "
             "Use a draft model with the target's tokenizer."
         )
+
+
+def _vocabulary_size(model: Path) -> int | None:
+    """None where config.json does not say (multimodal models nest it); the engine then compares."""
+    try:
+        size = json.loads((model / "config.json").read_text(encoding="utf-8")).get("vocab_size")
+    except (OSError, ValueError, AttributeError) as error:
+        raise SpecbenchError(f"{model / 'config.json'}: not a model's configuration ({error}).") from error
+    return size if isinstance(size, int) else None
 
 
 def _default_output(config: SweepConfig) -> Path:

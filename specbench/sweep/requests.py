@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from specbench.replay.request import RequestSpec
 from specbench.sweep.config import SweepConfig
@@ -26,11 +27,11 @@ def request_order(workload: Workload, config: SweepConfig, batch_size: int) -> l
 
 
 def warm_up_requests(workload: Workload, config: SweepConfig, batch_size: int) -> list[RequestSpec]:
-    """Two cohorts of short requests, so that every shape of the cell has run before the clock starts."""
+    """A cohort of short requests, so that every shape of the cell has run before the clock starts."""
     prompts = _chosen(workload, config)
     return [
         _spec(i, prompts[-1 - i % len(prompts)], config, max_tokens=min(WARM_UP_TOKENS, config.max_tokens))
-        for i in range(2 * batch_size)
+        for i in range(batch_size)
     ]
 
 
@@ -52,4 +53,11 @@ def _spec(index: int, prompt: Prompt, config: SweepConfig, max_tokens: int | Non
         top_p=config.top_p,
         top_k=config.top_k,
         seed=config.seed + index,
+        extra=_extra(prompt, config),
     )
+
+
+def _extra(prompt: Prompt, config: SweepConfig) -> dict[str, Any]:
+    """The prompt's own fields; template options of the run stand behind the prompt's."""
+    template = {**config.chat_template_kwargs, **prompt.extra.get("chat_template_kwargs", {})}
+    return {**prompt.extra, **({"chat_template_kwargs": template} if template else {})}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -9,7 +10,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from specbench.backends.base import Backend, Command, Launch
+import aiohttp
+
+from specbench.backends.base import Backend, Command, EngineOptions, Launch, ResolvedSettings
 from specbench.backends.process import LaunchFailed, ServerProcess, run_server
 from specbench.errors import SpecbenchError
 from specbench.replay.client import StreamingClient
@@ -20,6 +23,7 @@ from specbench.speculation import Speculation
 from specbench.store.measurement import Measurement
 from specbench.store.run import RunStore
 from specbench.sweep.config import SweepConfig
+from specbench.sweep.launch import make_launch
 from specbench.sweep.plan import PlannedLaunch, PlannedMeasurement, SweepPlan
 from specbench.sweep.progress import Progress
 from specbench.sweep.requests import request_order, warm_up_requests
@@ -29,6 +33,10 @@ from specbench.workloads.prompt import Workload
 
 class MeasurementFailed(SpecbenchError):
     """A measurement that gave no result; the sweep goes on."""
+
+
+class WarmUpFailed(MeasurementFailed):
+    """Not one warm-up request came through: the server is not fit to be measured, and is started again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +50,18 @@ class Sweep:
     drafters: Mapping[str, Path]
     workloads: Mapping[str, Workload]
     store: RunStore
+    options: EngineOptions
 
     def launch(self, speculation: Speculation) -> Launch:
-        drafter = self.drafters.get(speculation.method)
-        return Launch(
-            target=self.target,
-            target_name=self.config.target,
-            speculation=Speculation(speculation.method, speculation.gamma, str(drafter) if drafter else None),
-            max_batch_size=max(self.config.batch_size),
-            max_model_len=self.config.max_model_len,
-            dtype=self.config.dtype,
-            device=self.config.device,
-            verification=self.config.verification,
-            threads=self.config.threads,
-        )
+        return make_launch(self.config, speculation, self.target, self.drafters, self.options)
 
     def command(self, speculation: Speculation) -> Command:
         return self.backend.command(self.launch(speculation))
 
 
 async def run_sweep(sweep: Sweep, progress: Progress) -> None:
-    """Measure what the store does not hold yet. Failures become failed measurements; nothing here raises for them."""
-    done = {m.id for m in sweep.store.measurements()}
+    """Measure what the store does not hold yet, and again what failed. A failure is stored and the sweep goes on."""
+    done = {m.id for m in sweep.store.measurements() if m.status == "ok"}
     progress.plan(sweep.plan, len(done))
     for number, launch in enumerate(sweep.plan.launches, start=1):
         pending = [m for m in launch.measurements if m.id not in done]
@@ -94,8 +92,14 @@ async def _serve(
         sweep.command(launch.speculation),
         sweep.store.log_path(launch.id),
         ready_timeout=sweep.config.ready_timeout,
+        explain=sweep.backend.explain,
     ) as server:
-        settings = await sweep.backend.read_back(server.base_url, sweep.launch(launch.speculation))
+        try:
+            settings = await sweep.backend.read_back(server.base_url, sweep.launch(launch.speculation))
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError, KeyError, ValueError, SpecbenchError) as error:
+            reason = f"the server does not tell its settings ({type(error).__name__}: {error})."
+            raise LaunchFailed(reason, server.log_tail()) from error
+        _check_same_engine(sweep, settings)
         sweep.store.write_json(f"launches/{launch.id}.json", asdict(settings))
         progress.ready(launch, time.perf_counter() - started)
         for difference in settings.differences:
@@ -104,14 +108,24 @@ async def _serve(
             started_at = datetime.now(timezone.utc).isoformat()
             try:
                 result = await _measure(sweep, server, launch, measurement, started_at, progress)
-            except MeasurementFailed as failure:
+            except SpecbenchError as failure:  # a probe that finds no metrics is a failed measurement too
                 _fail(sweep, launch, measurement, str(failure), server.log_tail(), progress, started_at)
-                if not await server.is_healthy():
+                if isinstance(failure, WarmUpFailed) or not await server.is_healthy():
                     return pending[position + 1 :]
             else:
                 sweep.store.write(result)
                 progress.measured(measurement, None)
     return []
+
+
+def _check_same_engine(sweep: Sweep, settings: ResolvedSettings) -> None:
+    """An engine that was upgraded between a run and its continuation must not share its tables."""
+    for launch, earlier in sweep.store.launches().items():
+        if earlier["version"] != settings.version:
+            raise SpecbenchError(
+                f"{sweep.store.path} was begun with {settings.engine} {earlier['version']} ({launch}), and this is "
+                f"{settings.version}. Start a new run with another --output."
+            )
 
 
 async def _measure(
@@ -126,13 +140,15 @@ async def _measure(
     requests = request_order(workload, sweep.config, batch_size)
     watch = _Totals(progress)
     async with _client(sweep, server) as client:
-        await run_closed_loop(client, warm_up_requests(workload, sweep.config, batch_size), batch_size)
+        warm_up = await run_closed_loop(client, warm_up_requests(workload, sweep.config, batch_size), batch_size)
+    if all(trace.error for trace in warm_up.traces):
+        raise WarmUpFailed(f"no warm-up request came through; the first: {warm_up.traces[0].error}")
     progress.measure(planned, len(requests))
     with _raw_log(sweep, planned) as raw_log:
         async with _client(sweep, server, raw_log) as client, sweep.backend.probe(server.base_url) as probe:
             with sample_server(server.pid) as samples:
                 run = await run_closed_loop(client, requests, batch_size, on_progress=watch.add)
-    _check(run, server)
+    await _check(run, server)
     return Measurement(
         id=planned.id,
         launch=launch.id,
@@ -163,13 +179,18 @@ def _raw_log(sweep: Sweep, planned: PlannedMeasurement) -> AbstractContextManage
     return RawLog(folder / f"{planned.id}.jsonl")
 
 
-def _check(run: ClosedLoopRun, server: ServerProcess) -> None:
-    """A dead server, or no request that came through, is a failed measurement; some failed requests are its figures."""
+async def _check(run: ClosedLoopRun, server: ServerProcess) -> None:
+    """A dead or sick server, or no request that came through, is a failed measurement; some failed requests are its
+    figures.
+    """
     errors = [trace.error for trace in run.traces if trace.error]
     if server.exit_code is not None:
         raise MeasurementFailed(f"the server ended in mid-measurement with exit code {server.exit_code}.")
     if len(errors) == len(run.traces):
         raise MeasurementFailed(f"every request failed; the first: {errors[0]}")
+    # An engine behind its HTTP server can die alone.
+    if errors and not await server.is_healthy():
+        raise MeasurementFailed(f"the engine died in mid-measurement: {errors[0]}")
 
 
 @dataclass(slots=True)

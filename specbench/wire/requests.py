@@ -30,7 +30,9 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "presence_penalty": (0,),
     "repetition_penalty": (1,),
     "response_format": ({"type": "text"},),
+    "structured_outputs": ({},),
     "suffix": ("",),
+    "tool_choice": ("none", "auto"),
     "tools": ([],),
 }
 """Values under which a field that is not supported changes nothing."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,7 @@ class Prompt:
     prompt:     plain text that the model goes on from
     max_tokens: this prompt's own limit; None for the run's
     category:   a name to break results down by; None where the file has none
+    extra:      further fields of the request, handed on to the server as they are: tools, a grammar, template options
     """
 
     id: str
@@ -22,6 +24,7 @@ class Prompt:
     prompt: str | None = None
     max_tokens: int | None = None
     category: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specbench.cli.options import pairs, seconds, whole_numbers, words
+from specbench.cli.options import pairs, seconds, values, whole_numbers, words
 from specbench.errors import SpecbenchError
 
 
@@ -20,6 +20,14 @@ def test_times_take_units(text: str, value: float) -> None:
 
 def test_pairs() -> None:
     assert pairs("draft_model=./d,eagle3=e=f", "--drafter") == {"draft_model": "./d", "eagle3": "e=f"}
+
+
+def test_values_are_json_where_they_can_be() -> None:
+    assert values("enable_thinking=false,budget=12,style=short", "--f") == {
+        "enable_thinking": False,
+        "budget": 12,
+        "style": "short",
+    }
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,20 @@ def test_chat_deltas_count_what_a_reasoning_model_thinks():
     assert trace.error is None
 
 
+def test_the_call_of_a_tool_is_output():
+    def call(**function: str) -> dict[str, Any]:
+        return {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": function}]}, "finish_reason": None}]}
+
+    trace = read(
+        encode(call(name="weather", arguments="")),
+        encode(call(arguments='{"city": "Graz"}')),
+        encode({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}),
+        encode({"choices": [], **usage(1, 9)}, "[DONE]"),
+    )
+    assert trace.text == 'weather{"city": "Graz"}'
+    assert trace.output_tokens == 9
+
+
 def test_a_server_without_acceptance_reports_none_rather_than_zero():
     assert read(encode(said("a", [1], "stop"), "[DONE]")).acceptance is None
 

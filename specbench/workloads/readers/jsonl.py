@@ -10,7 +10,13 @@ from typing import Any
 from specbench.workloads.prompt import Prompt
 from specbench.workloads.readers.base import Problem
 
-FIELDS = ("id", "messages", "prompt", "max_tokens", "category")
+PASSED_ON = (
+    *("tools", "tool_choice", "response_format", "structured_outputs", "chat_template_kwargs", "reasoning_effort"),
+    "stop",
+)
+"""Fields that the server is sent as they stand: what an answer may look like, and what the template shall do."""
+
+FIELDS = ("id", "messages", "prompt", "max_tokens", "category", *PASSED_ON)
 ROLES = ("system", "user", "assistant")
 
 
@@ -66,6 +72,7 @@ def _prompt(entry: Mapping[str, Any], default_id: str) -> Prompt:
         prompt=_text(entry, "prompt"),
         max_tokens=_max_tokens(entry["max_tokens"]) if "max_tokens" in entry else None,
         category=_text(entry, "category"),
+        extra={name: entry[name] for name in PASSED_ON if name in entry},
     )
 
 

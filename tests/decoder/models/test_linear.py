@@ -36,6 +36,18 @@ def test_products_and_what_follows_them(
     assert torch.equal(other, untouched)
 
 
-def test_a_cpu_packs_what_onednn_has_kernels_for() -> None:
-    assert isinstance(linear(torch.ones(8, 8)), PackedLinear)
-    assert isinstance(linear(torch.ones(8, 8, dtype=torch.float64)), PlainLinear)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("size", [8, 1100])
+def test_whatever_form_is_chosen_the_product_is_the_same(dtype: torch.dtype, size: int) -> None:
+    torch.manual_seed(0)
+    x, weight = torch.randn(3, size), torch.randn(size, size) / size**0.5
+    exact = F.linear(x.to(dtype).double(), weight.to(dtype).double())
+    tolerance = 0.03 if dtype == torch.bfloat16 else 1e-5
+    result = linear(weight.to(dtype))(x.to(dtype)).double()
+    torch.testing.assert_close(result, exact, atol=tolerance, rtol=tolerance)
+
+
+def test_a_cpu_packs_large_weights_where_onednn_has_kernels_for_them() -> None:
+    assert isinstance(linear(torch.ones(1100, 1100)), PackedLinear)
+    assert isinstance(linear(torch.ones(8, 8, dtype=torch.bfloat16)), PackedLinear)
+    assert isinstance(linear(torch.ones(1100, 1100, dtype=torch.float64)), PlainLinear)

@@ -1,0 +1,46 @@
+"""A server in a container: the runner's command line, for docker and podman."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from specbench.backends.base import Command, Container
+
+PORT = "8000"
+"""Where the server listens inside; outside it is the launcher's port, on the loopback device alone."""
+
+
+def in_container(
+    container: Container,
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    mounts: Iterable[Path],
+    gpus: bool,
+) -> Command:
+    """Run `argv` (program first) in a container that sees the model directories read-only under their own paths.
+
+    The server must listen on 0.0.0.0:PORT. The container is named after the launcher's port, so that it is found and
+    removed even when the runner was killed.
+    """
+    name = "specbench-{port}"
+    gpu_flags = {"docker": ("--gpus", "all"), "podman": ("--device", "nvidia.com/gpu=all")}[container.runner]
+    return Command(
+        (
+            *(container.runner, "run", "--rm", "--init", "--name", name),
+            *(gpu_flags if gpus else ()),
+            # Engines' workers pass tensors through shared memory, of which a container has 64 MB by default.
+            "--ipc=host",
+            *("--publish", f"127.0.0.1:{{port}}:{PORT}"),
+            *(part for path in dict.fromkeys(map(_mounted, mounts)) for part in ("--volume", f"{path}:{path}:ro")),
+            *(part for key, value in env.items() for part in ("--env", f"{key}={value}")),
+            *("--entrypoint", argv[0], container.image, *argv[1:]),
+        ),
+        cleanup=(container.runner, "rm", "--force", name),
+    )
+
+
+def _mounted(model: Path) -> Path:
+    """A snapshot in the hub's cache holds links to blobs beside it, so the whole repository is mounted."""
+    return model.parents[1] if model.parent.name == "snapshots" else model

@@ -1,0 +1,64 @@
+"""From an arm of a sweep to the launch of its server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+
+from specbench.backends.base import Backend, EngineOptions, Launch
+from specbench.backends.environments import container_runner, engine_python
+from specbench.errors import SpecbenchError
+from specbench.speculation import Speculation
+from specbench.sweep.config import SweepConfig
+
+_FLAGS = {"kv_cache_bytes": "kv_cache", "engine_args": "engine_arg"}
+"""Flags that are not called as their field."""
+
+
+def make_launch(
+    config: SweepConfig,
+    speculation: Speculation,
+    target: Path,
+    drafters: Mapping[str, Path],
+    options: EngineOptions,
+) -> Launch:
+    """The launch that measures `speculation`, with directories in the place of names."""
+    drafter = drafters.get(speculation.method)
+    return Launch(
+        target=target,
+        target_name=config.target,
+        speculation=replace(speculation, drafter=str(drafter) if drafter else None),
+        max_batch_size=max(config.batch_size),
+        max_model_len=config.max_model_len,
+        dtype=config.dtype,
+        device=config.device,
+        verification=config.verification,
+        threads=config.threads,
+        methods=config.method,
+        matched=config.baseline == "matched",
+        options=options,
+    )
+
+
+def check_options(config: SweepConfig, backend: Backend) -> EngineOptions:
+    """The options for the engine as given. Raises SpecbenchError for one that the backend would not heed."""
+    options, default = config.engine_options(), EngineOptions()
+    for field in fields(options):
+        if getattr(options, field.name) != getattr(default, field.name) and field.name not in backend.options:
+            flag = _FLAGS.get(field.name, field.name).replace("_", "-")
+            raise SpecbenchError(f"--{flag} means nothing to the {backend.name} backend. Leave it out.")
+    return options
+
+
+def locate_engine(options: EngineOptions, backend: Backend, device: str) -> EngineOptions:
+    """The options with the environment or the container runner that is really there. Raises SpecbenchError."""
+    if options.container is not None:
+        return replace(options, container=replace(options.container, runner=container_runner()))
+    if "python" not in backend.options:
+        return options
+    if options.python is None:
+        return replace(options, python=engine_python(backend.name, device))
+    if not options.python.expanduser().is_file():
+        raise SpecbenchError(f"--python {options.python}: there is no such interpreter.")
+    return replace(options, python=options.python.expanduser().absolute())

@@ -1,0 +1,110 @@
+"""Before minutes are lost: do weights, drafter and KV cache fit the device, and how long will the starts take?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from specbench.backends.base import EngineOptions
+from specbench.errors import SpecbenchError
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.plan import SweepPlan
+from specbench.telemetry.inventory import list_gpus
+
+_BYTES = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0}
+_QUANTIZED_BYTES = {"fp8": 1.0}
+"""Bytes per weight by what quantizes at load; checkpoints that are quantized already are as large as their files."""
+
+ENGINE_SHARE = 0.9
+"""Of a GPU's memory that engines take when they are not told otherwise."""
+
+
+def check_memory(
+    config: SweepConfig,
+    options: EngineOptions,
+    target: Path,
+    drafters: Iterable[Path],
+    note: Callable[[str], None],
+) -> None:
+    """Refuse what cannot fit and note what will be tight, from the models' configurations and file sizes.
+
+    An estimate: activations and the engine's own buffers are not in it. Says nothing where the device or the
+    model's shape is not known.
+    """
+    memory = _device_memory(config.device, options)
+    if memory is None:
+        note(f"--device {config.device}, but no GPU is to be seen from here: memory was not checked.")
+        return
+    drafter = max((weight_bytes(path, config.dtype, None) for path in drafters), default=0)
+    weights = weight_bytes(target, config.dtype, options.quantization) + drafter
+    if weights > memory:
+        raise SpecbenchError(
+            f"{config.target} and its drafter take about {_gib(weights)}, and the device has {_gib(memory)}. "
+            "Quantize them, split them with --tensor-parallel, or take a smaller model."
+        )
+    per_token = kv_bytes_per_token(target, config.dtype)
+    if per_token is None:
+        return
+    room = options.kv_cache_bytes or int(memory - weights)
+    one, all_of_them = per_token * config.max_model_len, per_token * config.max_model_len * max(config.batch_size)
+    if one > room:
+        raise SpecbenchError(
+            f"a request of {config.max_model_len} tokens needs {_gib(one)} of KV cache, and there are {_gib(room)} for "
+            "it. Lower --max-model-len, or give it more room (--kv-cache, --memory-fraction, --tensor-parallel)."
+        )
+    if all_of_them > room:
+        note(
+            f"The KV cache ({_gib(room)}) holds {room // one} requests of --max-model-len tokens, fewer than the "
+            "largest batch size: if outputs are long, the engine will throw requests out and compute them again."
+        )
+
+
+def weight_bytes(model: Path, dtype: str, quantization: str | None) -> int:
+    """Memory of a model's weights as they are loaded: stored ones change size with the precision they run in."""
+    stored = sum(file.stat().st_size for file in model.glob("*.safetensors"))
+    config = _config(model)
+    if "quantization_config" in config:
+        return stored
+    per_weight = _QUANTIZED_BYTES.get(quantization or "", _BYTES.get(dtype, 2.0))
+    return int(stored * per_weight / _BYTES.get(str(config.get("torch_dtype") or config.get("dtype")), 2.0))
+
+
+def kv_bytes_per_token(model: Path, dtype: str) -> int | None:
+    """Keys and values of one token in all layers; None for a shape that does not say (latent attention, hybrids)."""
+    config = _config(model)
+    config = config.get("text_config") or config
+    heads, layers = config.get("num_attention_heads"), config.get("num_hidden_layers")
+    if not heads or not layers or "kv_lora_rank" in config:
+        return None
+    head_dim = config.get("head_dim") or config["hidden_size"] // heads
+    return int(2 * layers * (config.get("num_key_value_heads") or heads) * head_dim * _BYTES.get(dtype, 2.0))
+
+
+def describe_starts(plan: SweepPlan, start_seconds: float) -> str:
+    """What the plan's server starts cost, in a sentence."""
+    count = len(plan.launches)
+    return f"{count} server starts of about {start_seconds:.0f} s each, {duration(count * start_seconds)} in all"
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _device_memory(device: str, options: EngineOptions) -> int | None:
+    if device == "cpu":
+        return psutil.virtual_memory().total
+    gpus = sorted((gpu.memory_bytes for gpu in list_gpus()), reverse=True)[: options.tensor_parallel]
+    return int(sum(gpus) * (options.memory_fraction or ENGINE_SHARE)) if gpus else None
+
+
+def _config(model: Path) -> Mapping[str, Any]:
+    config: Mapping[str, Any] = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    return config
+
+
+def _gib(count: int) -> str:
+    return f"{count / (1 << 30):.1f} GiB"

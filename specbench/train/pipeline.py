@@ -1,0 +1,134 @@
+"""A training from end to end: prompts, the target's answers, a drafter, and what it is worth."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import torch
+
+from specbench.digest import file_sha256
+from specbench.errors import SpecbenchError
+from specbench.train.acceptance import measure_acceptance
+from specbench.train.draft_model import DIRECTORY, distillation_loss, train_draft_model
+from specbench.train.eagle3 import eagle3_loss, train_eagle3
+from specbench.train.head_files import LAYER_PREFIXES, head_tensors, write_head
+from specbench.train.loop import Loss, TrainSettings, held_out
+from specbench.train.prepare import Recording, prepare
+from specbench.train.report import PromptSet, TrainingReport
+from specbench.train.vocabulary import coverage
+from specbench.workloads import load_workload
+from specbench.workloads.prompt import Workload
+
+REPORT = "report.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What to train on and what to judge by.
+
+    prompts: workload files to train on · magpie: further prompts that the target writes itself · evaluate: workload
+    files that are only evaluated on · output: a directory that a killed run goes on in · max_tokens: of each answer
+    vocabulary: tokens that the drafter can say · initial: an EAGLE-3 head to begin with instead of an untrained one
+    gamma, evaluation_prompts: of the acceptance report, draft length and prompts per file
+    """
+
+    target: Path
+    target_name: str
+    output: Path
+    prompts: tuple[Path, ...] = ()
+    magpie: int = 0
+    evaluate: tuple[Path, ...] = ()
+    max_tokens: int = 160
+    vocabulary: int = 8192
+    initial: Path | None = None
+    gamma: int = 3
+    evaluation_prompts: int = 32
+    settings: TrainSettings = field(default_factory=TrainSettings)
+
+    def __post_init__(self) -> None:
+        if not self.prompts and not self.magpie:
+            raise SpecbenchError(
+                "nothing to train on. Give --prompts FILE, or let the target write some: --magpie 1000."
+            )
+        if same := set(self.prompts) & set(self.evaluate):
+            raise SpecbenchError(f"{min(same)} is to be trained on and evaluated on. Leave it out of one of the two.")
+
+
+def train_eagle3_head(recipe: Recipe) -> TrainingReport:
+    """Train an EAGLE-3 head; `output` then holds it in both layouts (safeailab/, speculators/) and report.json."""
+    judged = [load_workload(file) for file in recipe.evaluate]
+    recording = _record(recipe, judged)
+    head = train_eagle3(
+        recipe.target, recording.shards, recording.trained, recipe.output, recipe.settings, recipe.vocabulary,
+        recipe.initial,
+    )  # fmt: skip
+    tensors = head_tensors(head.module.state_dict())
+    for layout in LAYER_PREFIXES:
+        (directory := recipe.output / layout).mkdir(exist_ok=True)
+        write_head(directory, tensors, head.token_ids, recipe.target, layout, recipe.target_name)
+    loss, directory = eagle3_loss(head.module), recipe.output / "safeailab"
+    return _report(recipe, recording, judged, "eagle3", directory, head.token_ids, loss)
+
+
+def train_draft(recipe: Recipe, layers: Sequence[int]) -> TrainingReport:
+    """Distil a draft model that begins with these of the target's layers; `output` then holds it (draft_model/) and
+    report.json."""
+    judged = [load_workload(file) for file in recipe.evaluate]
+    recording = _record(recipe, judged)
+    draft = train_draft_model(
+        recipe.target, recording.shards, recording.trained, recipe.output, recipe.settings, layers, recipe.vocabulary
+    )
+    loss = distillation_loss(draft.model, recipe.target, draft.token_ids)
+    return _report(recipe, recording, judged, "draft_model", recipe.output / DIRECTORY, draft.token_ids, loss)
+
+
+def _record(recipe: Recipe, judged: Sequence[Workload]) -> Recording:
+    kept_out = [prompt for workload in judged for prompt in workload.prompts]
+    recipe.output.mkdir(parents=True, exist_ok=True)
+    data = recipe.output / "data"
+    return prepare(recipe.target, recipe.prompts, recipe.magpie, kept_out, data, recipe.max_tokens)
+
+
+def _report(
+    recipe: Recipe, recording: Recording, judged: Sequence[Workload], method: str, drafter: Path,
+    token_ids: torch.Tensor, loss: Loss,
+) -> TrainingReport:  # fmt: skip
+    """Judge the drafter, and write `output`/report.json."""
+    shards, limit = recording.shards, recipe.evaluation_prompts
+    sets = {"held out": recording.held_out_prompts[:limit]} | {w.name: w.prompts[:limit] for w in judged}
+    report = TrainingReport(
+        method=method,
+        target=recipe.target_name,
+        machine=_machine(),
+        trained_on=(
+            *(PromptSet(file.name, file_sha256(file), len(load_workload(file).prompts)) for file in recipe.prompts),
+            *((PromptSet("magpie, written by the target", None, recipe.magpie),) if recipe.magpie else ()),
+        ),
+        evaluated_on=(
+            PromptSet("held out of the above", None, len(sets["held out"])),
+            *(PromptSet(w.path.name, w.sha256, len(sets[w.name])) for w in judged),
+        ),
+        records=len(recording.trained),
+        answer_tokens=sum(shards[i].answer_length for i in recording.trained),
+        epochs=recipe.settings.epochs,
+        draft_vocab_size=len(token_ids),
+        coverage=coverage(shards, recording.held_out, token_ids),
+        held_out=tuple(held_out(loss, shards, recording.held_out, recipe.settings.batch_tokens)),
+        gamma=recipe.gamma,
+        acceptance={
+            name: measure_acceptance(recipe.target, method, drafter, recipe.gamma, prompts, recipe.max_tokens)
+            for name, prompts in sets.items()
+        },
+    )
+    report.write(recipe.output / REPORT)
+    return report
+
+
+def _machine() -> str:
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"{psutil.cpu_count()}-core {platform.machine()} CPU"

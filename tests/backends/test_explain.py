@@ -1,0 +1,50 @@
+"""Engines' logs in plain words. The logs are excerpts of real ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from specbench.backends.explain import explain
+
+
+@pytest.mark.parametrize(
+    ("log", "sentence"),
+    [
+        ("OSError: [Errno 98] Address already in use", "The port is taken"),
+        ("api_server.py: error: unrecognized arguments: --speculative-model x", "Write --drafter instead"),
+        ("api_server.py: error: unrecognized arguments: --frobnicate 3", "does not know --frobnicate 3"),
+        (
+            "ValueError: Target and draft model should have the same vocabulary size. Target model vocab_size=49152.",
+            "another vocabulary than the target",
+        ),
+        (
+            "ValueError: To serve at least one request with the models's max seq len (2048), (0.09 GiB KV cache is "
+            "needed, which is larger than the available KV cache memory (0.05 GiB).",
+            "cannot hold one request",
+        ),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.", "Out of memory: lower"),
+        ("ValueError: Free memory on device (1/80 GiB) on startup is less than desired GPU memory", "Other processes"),
+        ("ImportError: Arctic Inference is required for suffix decoding.", "pip install --no-deps arctic-inference"),
+        ("NotImplementedError: Unsupported speculative method: 'mtp'", "cannot run mtp with this model"),
+        ("RuntimeError: Failed to infer device type", "sees no GPU"),
+        ("python: No module named vllm", "That Python has no vllm: run `specbench backend install vllm`"),
+        ("Unable to find image 'vllm/vllm-openai:none' locally", "no such container image"),
+        (
+            "  Value error, --foo requires --bar. [type=value_error, input_value=ArgsKwargs(…)]",
+            "The engine says: --foo requires --bar.",
+        ),
+        (
+            "ValueError: first cause\n…\nRuntimeError: Engine core initialization failed.",
+            "The engine says: first cause",
+        ),
+    ],
+)
+def test_a_known_cause_is_told_in_one_sentence(log: str, sentence: str) -> None:
+    told = explain(f"INFO loading\n{log}\nTraceback (most recent call last):\n  …")
+    assert told is not None
+    assert sentence in told
+    assert "\n" not in told
+
+
+def test_an_unknown_cause_is_not_made_up() -> None:
+    assert explain("INFO all is well") is None

@@ -1,0 +1,247 @@
+"""A real vLLM, on CPU: one sweep over three arms in which the engine is killed once, and starts that must fail.
+
+Takes minutes, most of them vLLM's own starts. Skipped where its environment is not installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import socket
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from specbench.acceptance import AcceptanceCounts
+from specbench.analysis.acceptance import from_requests, relative_difference
+from specbench.analysis.cell_summary import CellSummary
+from specbench.analysis.summary import summarize
+from specbench.backends.base import EngineOptions, Launch
+from specbench.backends.process import LaunchFailed, run_server
+from specbench.backends.vllm import VllmBackend
+from specbench.errors import SpecbenchError
+from specbench.speculation import Speculation
+from specbench.store.measurement import Measurement
+from specbench.store.run import RunStore
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.plan import PlannedMeasurement
+from specbench.sweep.prepare import prepare
+from specbench.sweep.progress import Silent
+from specbench.sweep.runner import Sweep, run_sweep
+
+pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
+
+GAMMA = 3
+KILLED = "vllm-draft_model-g3-b1-r0k0"
+PROMPTS = (
+    {"id": "list", "messages": [{"role": "user", "content": "Write the numbers from 1 to 30, one a line."}]},
+    {"id": "copy", "messages": [{"role": "user", "content": "Repeat three times: red green blue yellow."}]},
+    {"id": "count", "prompt": "1 2 3 4 1 2 3 4 1 2 3", "max_tokens": 16},
+    {
+        "id": "choice",
+        "messages": [{"role": "user", "content": "Which of them is a colour?"}],
+        "structured_outputs": {"choice": ["chair", "magenta and nothing else"]},
+    },
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    sweep: Sweep
+    measurements: dict[str, Measurement]
+    cells: dict[str, CellSummary]
+    servers: list[psutil.Process]
+
+
+class _Killer(Silent):
+    """Kills the engine behind vLLM's HTTP server after the first request of one measurement."""
+
+    def __init__(self) -> None:
+        self.now = ""
+        self.servers: dict[int, psutil.Process] = {}
+
+    def measure(self, measurement: PlannedMeasurement, requests: int) -> None:
+        self.now = measurement.id
+        for process in psutil.Process().children(recursive=True):
+            self.servers[process.pid] = process
+
+    def tokens(self, requests_done: int, output_tokens: int, steps: int, accepted: int) -> None:
+        if self.now == KILLED and requests_done == 1:
+            [server] = [p for p in psutil.Process().children() if "vllm.entrypoints.openai.api_server" in p.cmdline()]
+            for engine in server.children(recursive=True):
+                engine.kill()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, vllm_python: Path, demo_target: Path) -> Run:
+    """None, n-gram and the target as its own draft model, at batch 1 and 2."""
+    folder = tmp_path_factory.mktemp("run")
+    workload = folder / "vllm.jsonl"
+    workload.write_text("\n".join(map(json.dumps, PROMPTS)))
+    config = SweepConfig(
+        workload=(workload,),
+        backend="vllm",
+        method=("ngram", "draft_model"),
+        drafter={"draft_model": str(demo_target)},
+        gamma=(GAMMA,),
+        batch_size=(1, 2),
+        max_tokens=24,
+        max_model_len=512,
+        replicates=1,
+        kv_cache="512MiB",
+        python=vllm_python,
+    )
+    sweep = prepare(config, folder / "run", resume=False, note=lambda text: None)
+    killer = _Killer()
+    asyncio.run(run_sweep(sweep, killer))
+    return Run(
+        sweep,
+        {m.id: m for m in sweep.store.measurements()},
+        {f"{c.method}-b{c.batch_size}": c for c in summarize(RunStore.open(sweep.store.path)).cells},
+        list(killer.servers.values()),
+    )
+
+
+def test_an_engine_that_is_killed_in_a_cell_is_one_failed_cell_and_the_rest_is_measured(run: Run) -> None:
+    assert len(run.measurements) == 6
+    failed = [m for m in run.measurements.values() if m.status == "failed"]
+    assert [m.id for m in failed] == [KILLED]
+    assert any(words in (failed[0].error or "") for words in ("the engine died", "the server ended", "every request"))
+
+
+def test_no_process_of_any_server_is_left(run: Run) -> None:
+    assert len(run.servers) >= 4 * 2, "four starts, each with an engine behind its HTTP server"
+    _, alive = psutil.wait_procs(run.servers, timeout=5)
+    assert not alive
+
+
+def test_outputs_are_the_same_with_and_without_speculation_in_float32(run: Run) -> None:
+    assert {run.cells[name].equivalence for name in ("ngram-b1", "ngram-b2", "draft_model-b2")} == {"EXACT"}
+
+
+def test_the_target_as_its_own_draft_is_always_accepted(run: Run) -> None:
+    # But for the prompt with a grammar, which vLLM's drafter does not know of.
+    free = [t for t in run.measurements["vllm-draft_model-g3-b2-r0k0"].traces if t.prompt_id != "choice"]
+    pooled = from_requests(free, GAMMA)
+    assert pooled is not None
+    assert pooled.counts.mean_length_per_draft() == GAMMA + 1
+    assert pooled.counts.draft_rate() == 1
+    assert pooled.alpha() == 1
+
+
+@pytest.mark.parametrize("cell", ["ngram-g3-b1", "ngram-g3-b2", "draft_model-g3-b2"])
+def test_acceptance_from_requests_equals_the_counters(run: Run, cell: str) -> None:
+    measurement = run.measurements[f"vllm-{cell}-r0k0"]
+    assert measurement.counters is not None
+    counters = measurement.counters.acceptance
+    pooled = from_requests(measurement.traces, GAMMA)
+    assert pooled is not None
+    assert isinstance(counters, AcceptanceCounts)
+    assert counters.accepted > 0
+    assert relative_difference(pooled.counts, counters) == 0
+    assert pooled.counts.by_position == counters.by_position
+    assert measurement.counters.generated_tokens == sum(t.output_tokens for t in measurement.traces)
+
+
+def test_no_figure_of_a_sound_cell_is_marked_as_impossible(run: Run) -> None:
+    codes = {
+        mark.code for name in ("none-b2", "ngram-b1", "ngram-b2", "draft_model-b2") for mark in run.cells[name].marks
+    }
+    assert not codes & {"counters_differ", "token_identity", "acceptance_above_gamma", "settings_differ"}
+
+
+def test_grammar_in_a_workload_line_reaches_the_server(run: Run) -> None:
+    texts = {t.text for m in run.measurements.values() for t in m.traces if t.prompt_id == "choice" and t.error is None}
+    assert texts <= {"chair", "magenta and nothing else"}
+    assert texts
+
+
+def test_the_kv_cache_is_reported(run: Run) -> None:
+    for name in ("none-b1", "ngram-b2"):
+        cell = run.cells[name]
+        assert cell.kv_capacity_tokens is not None
+        assert cell.kv_capacity_tokens > 2 * 512
+        assert cell.preemptions == 0
+        assert cell.prefix_cache_hit_percent is None
+
+
+def test_settings_are_read_back_as_they_were_asked(run: Run) -> None:
+    launches = run.sweep.store.launches()
+    assert set(launches) == {"none-r0", "ngram-g3-r0", "draft_model-g3-r0"}
+    for launch in launches.values():
+        assert launch["differences"] == []
+        assert launch["version"].startswith("0.")
+        assert launch["raw"]["scheduler_config"]["max_num_seqs"] == 2
+        assert "hf_token" not in launch["raw"]["model_config"]
+
+
+def launch(python: Path, target: Path, speculation: Speculation | None = None, **options: object) -> Launch:
+    return Launch(
+        target=target,
+        target_name="demo",
+        speculation=speculation or Speculation(),
+        max_model_len=512,
+        options=EngineOptions(python=python, kv_cache_bytes=512 << 20, **options),  # type: ignore[arg-type]
+    )
+
+
+async def sentence_of(command_of: Launch, log: Path, port: int | None = None) -> str:
+    """How a start that must fail is told."""
+    backend = VllmBackend()
+    command = backend.command(command_of)
+    if port is not None:
+        command = replace(command, argv=tuple(part.replace("{port}", str(port)) for part in command.argv))
+    with pytest.raises(LaunchFailed) as caught:
+        async with run_server(command, log, explain=backend.explain, ready_timeout=300):
+            pass
+    assert caught.value.log_tail
+    assert not [p for p in psutil.Process().children() if "vllm" in " ".join(p.cmdline())]
+    return str(caught.value)
+
+
+async def test_a_port_in_use_is_told(vllm_python: Path, demo_target: Path, log: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        told = await sentence_of(launch(vllm_python, demo_target), log, port=taken.getsockname()[1])
+    assert "The port is taken by another server" in told
+
+
+async def test_a_kv_cache_too_small_for_a_request_is_told(vllm_python: Path, demo_target: Path, log: Path) -> None:
+    small = replace(launch(vllm_python, demo_target), max_model_len=2048)
+    small = replace(small, options=replace(small.options, kv_cache_bytes=32 << 20))
+    assert "The KV cache cannot hold one request" in await sentence_of(small, log)
+
+
+def other_vocabulary(target: Path, folder: Path) -> Path:
+    """The target with a vocabulary that is said to be larger."""
+    draft = folder / "draft"
+    shutil.copytree(target, draft)
+    config = json.loads((draft / "config.json").read_text())
+    (draft / "config.json").write_text(json.dumps({**config, "vocab_size": config["vocab_size"] + 64}))
+    return draft
+
+
+async def test_a_draft_model_with_another_vocabulary_is_told(
+    vllm_python: Path, demo_target: Path, log: Path, tmp_path: Path
+) -> None:
+    draft = other_vocabulary(demo_target, tmp_path)
+    told = await sentence_of(launch(vllm_python, demo_target, Speculation("draft_model", 2, str(draft))), log)
+    assert "The draft model has another vocabulary than the target" in told
+
+
+def test_and_a_sweep_refuses_it_before_any_start(vllm_python: Path, demo_target: Path, tmp_path: Path) -> None:
+    workload = tmp_path / "w.jsonl"
+    workload.write_text(json.dumps(PROMPTS[0]))
+    config = SweepConfig(
+        workload=(workload,),
+        backend="vllm",
+        method=("draft_model",),
+        drafter={"draft_model": str(other_vocabulary(demo_target, tmp_path))},
+        python=vllm_python,
+    )
+    with pytest.raises(SpecbenchError, match="Use a draft model with the target's tokenizer"):
+        prepare(config, tmp_path / "run", resume=False, note=lambda text: None)

@@ -1,0 +1,94 @@
+"""`specbench backend`: what there is, and the exact line that a sweep would start."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from specbench.cli.main import app
+from specbench.errors import SpecbenchError
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = sorted(ROOT.glob("configs/vllm-*.yaml"))
+run = CliRunner().invoke
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(own_cache: Path) -> None: ...
+
+
+def test_the_list_names_methods_and_the_way_to_get_an_engine() -> None:
+    lines = run(app, ["backend", "list"]).stdout.splitlines()
+    vllm = next(line.split("\t") for line in lines if line.startswith("vllm"))
+    assert "eagle3" in vllm[1].split(", ")
+    assert vllm[2] == "no: specbench backend install vllm"
+    report = json.loads(run(app, ["backend", "list", "--json"]).stdout)
+    assert report["vllm"]["installed"] == []
+    assert "ngram" in report["reference"]["methods"]
+
+
+def test_a_command_is_printed_for_each_arm_as_a_line_that_a_shell_reads() -> None:
+    result = run(app, ["backend", "command", "--backend", "vllm", "--method", "ngram", "--gamma", "2,4"])
+    assert result.exit_code == 0
+    names, lines = result.stdout.splitlines()[0::3], result.stdout.splitlines()[1::3]
+    assert names == ["# none", "# ngram-g2", "# ngram-g4"]
+    words = shlex.split(lines[2])
+    assert words[0] == "VLLM_NO_USAGE_STATS=1"
+    assert json.loads(words[words.index("--speculative-config") + 1])["num_speculative_tokens"] == 4
+    # Not installed in this cache: the line is that of the environment to be, and a note says so.
+    assert "backend install vllm --cpu" in result.stderr
+
+
+def test_json_holds_argv_env_and_files() -> None:
+    commands = json.loads(run(app, ["backend", "command", "--backend", "reference", "--json"]).stdout)
+    assert commands.keys() == {"none", "ngram-g4"}
+    assert commands["ngram-g4"].keys() >= {"argv", "env", "files"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            ("--backend", "reference", "--tensor-parallel", "2"),
+            "--tensor-parallel means nothing to the reference backend",
+        ),
+        (("--backend", "reference", "--kv-cache", "2GiB"), "--kv-cache means nothing to the reference backend"),
+        (
+            ("--backend", "reference", "--method", "medusa", "--drafter", "medusa=d"),
+            "reference decoder does not run medusa",
+        ),
+        (("--backend", "vllm", "--engine-arg=--speculative-model=x"), "Write --drafter instead"),
+        (("--backend", "vllm", "--python", "/no/such/python"), "there is no such interpreter"),
+        (("--backend", "vllm", "--kv-cache", "much"), "--kv-cache"),
+        (("--backend", "vllm", "--baseline", "none"), "--baseline"),
+        (
+            (
+                "--backend",
+                "telepathy",
+            ),
+            "unknown backend 'telepathy'",
+        ),
+    ],
+)
+def test_bad_input_is_one_sentence(options: tuple[str, ...], sentence: str) -> None:
+    error = run(app, ["backend", "command", *options]).exception
+    assert isinstance(error, SpecbenchError)
+    assert sentence in str(error)
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.name)
+def test_every_vllm_configuration_gives_a_plan_and_commands(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    plan = run(app, ["sweep", "--config", str(config), "--dry-run"])
+    assert plan.exit_code == 0, plan.exception
+    assert "server starts of about 60 s each" in " ".join(plan.stdout.split())
+    commands = json.loads(run(app, ["backend", "command", "--config", str(config), "--json"]).stdout)
+    assert len(commands) >= 3
+    comment = config.read_text(encoding="utf-8").splitlines()[0]
+    assert comment.startswith("# ")
+    assert comment.endswith("?")

@@ -1,0 +1,93 @@
+"""Does it fit? Known models of known size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specbench.errors import SpecbenchError
+from specbench.sweep import preflight
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.plan import make_plan
+from specbench.sweep.preflight import check_memory, describe_starts, kv_bytes_per_token, weight_bytes
+from specbench.telemetry.inventory import Gpu
+
+# Llama-3.1-8B: 32 layers, 8 heads of 128 for keys and values.
+LLAMA = {
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "hidden_size": 4096,
+    "torch_dtype": "bfloat16",
+}
+
+
+def model(folder: Path, gigabytes: float, **config: object) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({**LLAMA, **config}))
+    with (folder / "model.safetensors").open("wb") as file:
+        file.truncate(int(gigabytes * 1e9))  # sparse: takes no disk
+    return folder
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two GPUs of 80 GB."""
+    monkeypatch.setattr(preflight, "list_gpus", lambda: [Gpu(i, "H100", int(80e9), "570") for i in range(2)])
+
+
+def config(**changes: object) -> SweepConfig:
+    values = {"workload": ["w.jsonl"], "backend": "vllm", "device": "cuda", "dtype": "bfloat16", "batch_size": [8]}
+    return SweepConfig.model_validate({**values, "max_model_len": 4096, **changes})
+
+
+def notes(target: Path, settings: SweepConfig, *drafters: Path) -> list[str]:
+    said: list[str] = []
+    check_memory(settings, settings.engine_options(), target, drafters, said.append)
+    return said
+
+
+def test_a_token_of_llama_8b_takes_128_kib_of_kv_cache(tmp_path: Path) -> None:
+    assert kv_bytes_per_token(model(tmp_path / "m", 16), "bfloat16") == 128 * 1024
+    latent = model(tmp_path / "latent", 1, kv_lora_rank=512)
+    assert kv_bytes_per_token(latent, "bfloat16") is None
+
+
+def test_weights_change_size_with_the_precision_they_run_in(tmp_path: Path) -> None:
+    target = model(tmp_path / "m", 16)
+    assert weight_bytes(target, "bfloat16", None) == int(16e9)
+    assert weight_bytes(target, "float32", None) == int(32e9)
+    assert weight_bytes(target, "bfloat16", "fp8") == int(8e9)
+    quantized = model(tmp_path / "awq", 5, quantization_config={"quant_method": "awq"})
+    assert weight_bytes(quantized, "bfloat16", "awq") == int(5e9)
+
+
+@pytest.mark.usefixtures("gpus")
+class TestOnGpus:
+    def test_what_fits_is_not_spoken_of(self, tmp_path: Path) -> None:
+        assert notes(model(tmp_path / "m", 16), config()) == []
+
+    def test_weights_above_the_memory_are_refused_unless_they_are_split(self, tmp_path: Path) -> None:
+        target, drafter = model(tmp_path / "m", 70), model(tmp_path / "d", 16)
+        with pytest.raises(SpecbenchError, match=r"take about 80\.1 GiB, and the device has 67\.1 GiB"):
+            notes(target, config(), drafter)
+        assert notes(target, config(tensor_parallel=2), drafter) == []
+
+    def test_a_cache_for_less_than_one_request_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(SpecbenchError, match=r"4096 tokens needs 0\.5 GiB of KV cache"):
+            notes(model(tmp_path / "m", 16), config(kv_cache="100MiB"))
+
+    def test_a_cache_for_less_than_the_largest_batch_is_noted(self, tmp_path: Path) -> None:
+        assert "holds 4 requests" in notes(model(tmp_path / "m", 16), config(kv_cache="2GiB"))[0]
+
+
+def test_a_gpu_that_is_not_to_be_seen_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "list_gpus", list)
+    assert "no GPU is to be seen" in notes(model(tmp_path / "m", 16), config())[0]
+
+
+def test_the_cost_of_starts_is_their_number_times_their_length() -> None:
+    plan = make_plan(config(gamma=[2, 4], replicates=3))
+    assert describe_starts(plan, 60) == "9 server starts of about 60 s each, 9 min in all"

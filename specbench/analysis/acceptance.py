@@ -14,6 +14,7 @@ from specbench.acceptance import AcceptanceCounts
 from specbench.replay.records import RequestTrace
 
 _Ints = npt.NDArray[np.int64]
+_FULL = 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,18 @@ class PooledAcceptance:
         judged = self.counts.accepted + self.rejections
         return self.counts.accepted / judged if judged else None
 
+    def drafts_are_full(self, gamma: int) -> bool:
+        """Whether as good as every step had gamma tokens to judge; token limits cut a few drafts short."""
+        return self.counts.drafted >= _FULL * gamma * self.counts.steps
+
 
 def from_requests(traces: Iterable[RequestTrace], gamma: int) -> PooledAcceptance | None:
     """Pool the per-request acceptance of some traces; None where no request carries any.
 
     A request that ends inside an accepted prefix (end of sequence, token limit) leaves the rest of its last draft
-    unjudged: that step is no rejection. Such a request is known by emitting steps + accepted tokens, one fewer than
-    1 (prefill) + steps + accepted.
+    unjudged: that step is no rejection. Such a request is known by emitting one token fewer than 1 (prefill) + steps +
+    accepted. One that is shorter still comes from an engine that counts what it judged, emitted or not: there the last
+    step stands as it is.
     """
     reported = [(t, t.acceptance) for t in traces if t.acceptance is not None]
     if not reported:
@@ -75,17 +81,18 @@ def from_requests(traces: Iterable[RequestTrace], gamma: int) -> PooledAcceptanc
 
 
 def from_counters(counts: Sequence[AcceptanceCounts]) -> PooledAcceptance | None:
-    """Pool counter differences of several measurements, for engines that say nothing of single requests."""
+    """Pool counter differences of several measurements, for engines that say nothing of single requests.
+
+    Rejections and conditional acceptance are known only when every draft had gamma tokens: sums do not tell a token
+    that was refused from one that was never drafted.
+    """
     if not counts:
         return None
     total = _sum(counts)
     rejections = conditional = None
-    if total.by_position and total.drafts is not None:
-        gamma = len(total.by_position)
+    if total.by_position and total.drafts is not None and total.drafted == len(total.by_position) * total.drafts:
         conditional = _ratios(total.by_position, (total.drafts, *total.by_position[:-1]))
-        # Only when every draft had gamma tokens does the last position count the drafts that were kept whole.
-        if total.drafted == gamma * total.drafts:
-            rejections = total.drafts - total.by_position[-1]
+        rejections = total.drafts - total.by_position[-1]
     return PooledAcceptance(total, rejections, conditional, None)
 
 
@@ -100,9 +107,13 @@ def by_category(traces: Iterable[RequestTrace], gamma: int) -> dict[str, PooledA
 
 
 def relative_difference(requests: AcceptanceCounts, counters: AcceptanceCounts) -> float:
-    """Largest relative difference of steps, drafted and accepted between per-request sums and engine counters."""
+    """Largest relative difference of steps, drafted and accepted between per-request sums and engine counters.
+
+    Steps are those that had a draft where both sides know them: an engine may count no others.
+    """
+    both = requests.drafts is not None and counters.drafts is not None
     pairs = (
-        (requests.steps, counters.steps),
+        (requests.drafts or 0, counters.drafts or 0) if both else (requests.steps, counters.steps),
         (requests.drafted, counters.drafted),
         (requests.accepted, counters.accepted),
     )
@@ -110,11 +121,16 @@ def relative_difference(requests: AcceptanceCounts, counters: AcceptanceCounts) 
 
 
 def breaks_token_identity(trace: RequestTrace) -> bool:
-    """Whether a request's tokens are not 1 (prefill) + steps + accepted, or one fewer where it was cut (`_was_cut`)."""
+    """Whether a request's tokens are not 1 (prefill) + steps + accepted, less what cut the last step short.
+
+    A step gives one token at least, so that no more can be missing than its accepted ones (the reference decoder
+    counts these as far as they were emitted, vLLM all); one, where the engine does not list its steps.
+    """
     if trace.acceptance is None or trace.error is not None or not trace.output_tokens:
         return False
     expected = 1 + trace.acceptance.steps + trace.acceptance.accepted
-    return trace.output_tokens not in (expected, expected - 1)
+    last_step = (trace.acceptance.per_step_accepted or (1,))[-1]
+    return not expected - max(last_step, 1) <= trace.output_tokens <= expected
 
 
 def _was_cut(trace: RequestTrace) -> bool:

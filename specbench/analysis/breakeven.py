@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from scipy.optimize import brentq
 
 Gains = Literal["everywhere", "nowhere", "below", "above"]
+
+
+class SpeedupPoint(NamedTuple):
+    """A speedup at some batch size, with its 95% interval where it has one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def excludes_one(self) -> bool:
+        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,30 +29,59 @@ class BatchCrossing:
     """The batch size at which speedup crosses 1.
 
     batch_size: interpolated; None where no two neighbouring batch sizes lie on both sides of 1
+    batch_size_low, batch_size_high: where the ends of the speedups' 95% intervals cross; None unless resolved
+    resolved:   whether no interval next to the crossing contains 1
     gains:      where speculation gains: at every or no measured batch size, below the crossing, or above it
     text:       the same as a clause
     """
 
     batch_size: float | None
+    batch_size_low: float | None
+    batch_size_high: float | None
+    resolved: bool
     gains: Gains
     text: str
 
 
-def batch_crossing(speedups: Mapping[int, float]) -> BatchCrossing | None:
+def batch_crossing(speedups: Mapping[int, SpeedupPoint]) -> BatchCrossing | None:
     """First crossing of 1 over growing batch size, ln speedup interpolated over ln batch; None without a speedup."""
     points = sorted(speedups.items())
     if not points:
         return None
-    (first, last), gaining = (points[0][0], points[-1][0]), points[0][1] >= 1
-    for (b0, s0), (b1, s1) in pairwise(points):
-        if (s1 >= 1) != gaining:
-            share = math.log(s0) / (math.log(s0) - math.log(s1))
-            at = math.exp(math.log(b0) + share * math.log(b1 / b0))
-            text = f"gains up to a batch size of about {at:.1f}" if gaining else f"gains from batch size {at:.1f} on"
-            return BatchCrossing(at, "below" if gaining else "above", text)
-    if gaining:
-        return BatchCrossing(None, "everywhere", f"break-even is above the largest measured batch size ({last})")
-    return BatchCrossing(None, "nowhere", f"break-even is below the smallest measured batch size ({first})")
+    gaining = points[0][1].value >= 1
+    for before, after in pairwise(points):
+        if (after[1].value >= 1) != gaining:
+            return _between(before, after)
+    size, point = points[-1] if gaining else points[0]
+    side = f"above the largest measured batch size ({size})" if gaining else f"below the smallest ({size})"
+    text = f"break-even is {side}" if point.excludes_one() else f"break-even is not resolved: {_contains_one([size])}"
+    return BatchCrossing(None, None, None, point.excludes_one(), "everywhere" if gaining else "nowhere", text)
+
+
+def _between(before: tuple[int, SpeedupPoint], after: tuple[int, SpeedupPoint]) -> BatchCrossing:
+    (b0, s0), (b1, s1) = before, after
+    gaining, at = s0.value >= 1, _crossing(b0, s0.value, b1, s1.value)
+    gains: Gains = "below" if gaining else "above"
+    if not (s0.excludes_one() and s1.excludes_one()):
+        unsure = [size for size, point in (before, after) if not point.excludes_one()]
+        text = f"break-even, near batch size {at:.1f}, is not resolved: {_contains_one(unsure)}"
+        return BatchCrossing(at, None, None, False, gains, text)
+    ends = [(s0.low, s1.low), (s0.high, s1.high)]
+    low, high = sorted(_crossing(b0, x, b1, y) for x, y in ends if x is not None and y is not None)
+    where = f"{at:.1f} (95% interval {low:.1f}-{high:.1f})"
+    text = f"gains up to a batch size of about {where}" if gaining else f"gains from batch size {where} on"
+    return BatchCrossing(at, low, high, True, gains, text)
+
+
+def _crossing(b0: int, s0: float, b1: int, s1: float) -> float:
+    """Where a speedup of s0 at b0 and of s1 at b1, on either side of 1, is 1."""
+    share = math.log(s0) / (math.log(s0) - math.log(s1))
+    return math.exp(math.log(b0) + share * math.log(b1 / b0))
+
+
+def _contains_one(sizes: Sequence[int]) -> str:
+    named = " and ".join(map(str, sizes))
+    return f"the interval at batch size {named} contains 1, or is not known"
 
 
 def expected_length(alpha: float, gamma: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from specbench.analysis.marks import VOIDING, Mark
+from specbench.analysis.marks import VOIDING, Mark, owes_gain_to_degenerate
 from specbench.analysis.statistics import Basis
 from specbench.equivalence.greedy import Verdict
 from specbench.store.measurement import Status
@@ -72,6 +72,7 @@ class CellSummary:
     itl_ms_p90: float | None = None
     itl_ms_p95: float | None = None
     itl_ms_p99: float | None = None
+    tokens_per_chunk: Mapping[int, int] | None = None
     e2e_ms_p50: float | None = None
     e2e_ms_p90: float | None = None
     e2e_ms_p95: float | None = None
@@ -96,12 +97,16 @@ class CellSummary:
     utilization_percent_mean: float | None = None
     power_watts_mean: float | None = None
     kv_capacity_tokens: int | None = None
+    kv_usage_peak_percent: float | None = None
+    preemptions: int | None = None
+    prefix_cache_hit_percent: float | None = None
 
     equivalence: Verdict = "NOT_CHECKED"
     equivalence_detail: str = ""
     equivalence_prompts: int = 0
     near_tie_requests: int = 0
     divergent_requests: int = 0
+    unprobed_requests: int = 0
 
     @property
     def is_baseline(self) -> bool:
@@ -111,6 +116,11 @@ class CellSummary:
     def label(self) -> str:
         """Method and gamma as people write them: `ngram γ4`."""
         return "none" if self.is_baseline else f"{self.method} γ{self.gamma}"
+
+    @property
+    def owes_gain_to_degenerate(self) -> bool:
+        """Whether it is faster than the baseline only while degenerate requests count."""
+        return owes_gain_to_degenerate(self.speedup, self.speedup_without_degenerate)
 
     @property
     def is_evidence(self) -> bool:

@@ -32,6 +32,8 @@ from specbench.analysis.speedup import Speedup, pair, speedup
 from specbench.analysis.throughput import Throughput, mean_over_replicates, throughput
 from specbench.equivalence.greedy import Equivalence
 from specbench.replay.records import RequestTrace
+from specbench.replay.timeline import chunk_sizes
+from specbench.speculation import BASELINE
 from specbench.store.measurement import Cell, Measurement
 
 
@@ -114,6 +116,7 @@ def summarize_cell(
     gain = speedup(pairs, {**arm.throughputs, **(baseline.throughputs if baseline else {})})
     latency = arm.latencies()
     acceptance = _Acceptance.of(arm)
+    plain = baseline.latencies() if baseline else None
     launches = [settings[m.launch] for a in (arm, baseline) if a for m in a.ok if m.launch in settings]
     return CellSummary(
         **identity,
@@ -122,15 +125,17 @@ def summarize_cell(
         **_speed(arm, gain, latency),
         **acceptance.figures(),
         **_percentiles(latency),
+        tokens_per_chunk=chunk_sizes(arm.traces) or None,
         **_money(arm, baseline, gain, economics),
-        **_step_cost(arm, baseline, acceptance, latency),
+        **_step_cost(arm, baseline, acceptance, latency, plain),
         **_resources(arm, settings),
         equivalence=equivalence.verdict,
         equivalence_detail=equivalence.detail,
         equivalence_prompts=equivalence.prompts,
         near_tie_requests=len(equivalence.near_ties),
         divergent_requests=len(equivalence.divergent),
-        marks=_marks(arm, gain, acceptance, latency, bool(pairs), launches),
+        unprobed_requests=equivalence.unprobed,
+        marks=_marks(arm, gain, acceptance, [partner for _, partner in pairs], (latency, plain), launches),
     )
 
 
@@ -247,25 +252,31 @@ def _money(arm: Arm, baseline: Arm | None, gain: Speedup, economics: Economics) 
     }
 
 
-def _step_cost(arm: Arm, baseline: Arm | None, acceptance: _Acceptance, latency: Latencies) -> dict[str, Any]:
+def _step_cost(
+    arm: Arm, baseline: Arm | None, acceptance: _Acceptance, latency: Latencies, plain: Latencies | None
+) -> dict[str, Any]:
     phases = arm.phase_seconds()
     total = sum(phases.values())
     figures: dict[str, Any] = {"phase_percent": {p: s / total * 100 for p, s in phases.items()} if total else None}
-    if arm.cell.speculation.is_baseline or baseline is None:
+    if arm.cell.speculation.is_baseline or baseline is None or plain is None:
         return figures
-    cost = _measured_step_cost(arm, baseline, acceptance, latency)
+    cost = _measured_step_cost(arm, baseline, acceptance, latency, plain)
     if cost is None:
         return figures
+    # E(α, γ) is the length of full drafts: one that finds nothing to propose has no α that would repay its step.
+    full = acceptance.every is not None and acceptance.every.drafts_are_full(acceptance.gamma)
     return figures | {
         "step_cost_ratio": cost.ratio,
         "step_cost_draft": cost.draft,
         "step_cost_verify": cost.verify,
         "step_cost_basis": cost.basis,
-        "alpha_break_even": break_even_alpha(cost.ratio, acceptance.gamma),
+        "alpha_break_even": break_even_alpha(cost.ratio, acceptance.gamma) if full else None,
     }
 
 
-def _measured_step_cost(arm: Arm, baseline: Arm, acceptance: _Acceptance, latency: Latencies) -> StepCost | None:
+def _measured_step_cost(
+    arm: Arm, baseline: Arm, acceptance: _Acceptance, latency: Latencies, plain: Latencies
+) -> StepCost | None:
     # Phases cover every request, so steps must too; the baseline takes one step for each token after the prefill's.
     if acceptance.every is not None:
         plain_steps = sum(max(t.output_tokens - 1, 0) for t in baseline.traces)
@@ -274,11 +285,10 @@ def _measured_step_cost(arm: Arm, baseline: Arm, acceptance: _Acceptance, latenc
         )
         if cost is not None:
             return cost
-    plain_tpot = baseline.latencies().mean_tpot
     length = acceptance.shown.counts.mean_length() if acceptance.shown else None
-    if not latency.mean_tpot or not plain_tpot or length is None:
+    if not latency.mean_tpot or not plain.mean_tpot or length is None:
         return None
-    return tpot_step_cost(latency.mean_tpot, length, plain_tpot)
+    return tpot_step_cost(latency.mean_tpot, length, plain.mean_tpot)
 
 
 def _resources(arm: Arm, settings: Mapping[str, LaunchSettings]) -> dict[str, Any]:
@@ -293,6 +303,21 @@ def _resources(arm: Arm, settings: Mapping[str, LaunchSettings]) -> dict[str, An
         "utilization_percent_mean": _mean(r.utilization_percent_mean for r in used),
         "power_watts_mean": _mean(r.power_watts_mean for r in used),
         "kv_capacity_tokens": min(capacities, default=None),
+        **_cache(arm),
+    }
+
+
+def _cache(arm: Arm) -> dict[str, Any]:
+    """How the engine's KV cache fared."""
+    counters = [m.counters for m in arm.ok if m.counters]
+    usage = [c.kv_usage_peak * 100 for c in counters if c.kv_usage_peak is not None]
+    preemptions = [c.preemptions for c in counters if c.preemptions is not None]
+    looked_up = sum(c.prefix_cache_queries or 0 for c in counters)
+    hits = sum(c.prefix_cache_hits or 0 for c in counters)
+    return {
+        "kv_usage_peak_percent": max(usage, default=None),
+        "preemptions": sum(preemptions) if preemptions else None,
+        "prefix_cache_hit_percent": hits / looked_up * 100 if looked_up else None,
     }
 
 
@@ -300,27 +325,40 @@ def _marks(
     arm: Arm,
     gain: Speedup,
     acceptance: _Acceptance,
-    latency: Latencies,
-    paired: bool,
+    partners: Sequence[Measurement],
+    latencies: tuple[Latencies, Latencies | None],
     launches: Sequence[LaunchSettings],
 ) -> tuple[marks.Mark, ...]:
-    requests = _requests(arm)
-    lags = [m.client_lag_p99 for m in arm.ok if m.client_lag_p99 is not None]
+    """partners: the baseline's side of the pairs;  latencies: this cell's own, and the baseline's."""
+    requests, cache, own = _requests(arm), _cache(arm), arm.cell.speculation.label
+    partner_traces = [t for m in partners for t in m.traces]
+    failures = {
+        own: (requests["failed_requests"], requests["requests"]),
+        BASELINE.label: (sum(t.error is not None for t in partner_traces), len(partner_traces)),
+    }
     length = acceptance.every.counts.mean_length() if acceptance.every else None
     found = (
         marks.speedup_above_acceptance(gain.value, length),
         marks.acceptance_above_gamma(length, acceptance.gamma),
         marks.counters_differ(acceptance.difference()),
         marks.token_identity(0 if acceptance.source != "requests" else sum(map(breaks_token_identity, arm.traces))),
-        marks.client_lag(max(lags, default=None), percentile(latency.tpot, 50)),
-        marks.failed_requests(requests["failed_requests"], requests["requests"]),
+        _client_lag(arm.ok, latencies[0], own) or _client_lag(partners, latencies[1], BASELINE.label),
+        marks.failed_requests(failures),
         marks.failed_measurements(len(arm.measurements) - len(arm.ok), len(arm.measurements)),
         marks.no_steady_window(sum(t.window is None for t in arm.throughputs.values()), len(arm.ok)),
-        marks.no_baseline(not paired and not arm.cell.speculation.is_baseline),
+        marks.no_baseline(not partners and not arm.cell.speculation.is_baseline),
+        marks.degenerate_gain(gain.value, gain.without_degenerate),
         marks.all_degenerate(requests["degenerate_requests"], requests["requests"]),
+        marks.preempted(cache["preemptions"]),
+        marks.prefix_cache_hits(cache["prefix_cache_hit_percent"]),
         marks.settings_differ(sorted({d for launch in launches for d in launch.differences})),
     )
     return tuple(mark for mark in found if mark is not None)
+
+
+def _client_lag(measurements: Sequence[Measurement], latency: Latencies | None, arm: str) -> marks.Mark | None:
+    lags = [m.client_lag_p99 for m in measurements if m.client_lag_p99 is not None]
+    return marks.client_lag(max(lags, default=None), percentile(latency.tpot, 50) if latency else None, arm)
 
 
 def _milliseconds(seconds: float | None) -> float | None:

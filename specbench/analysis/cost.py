@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from specbench.errors import SpecbenchError
+
 SECONDS_PER_HOUR = 3_600
 HOURS_PER_MONTH = 730
 
@@ -27,8 +29,20 @@ class Economics:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Economics:
-        """From a sweep's configuration; fields that it lacks keep their defaults."""
-        return cls(**{name: config[name] for name in cls.__dataclass_fields__ if config.get(name) is not None})
+        """From a sweep's configuration; fields that it lacks keep their defaults.
+
+        Raises SpecbenchError for a figure that is no positive number, and where fewer GPUs are priced than were used.
+        """
+        given = {name: config[name] for name in cls.__dataclass_fields__ if config.get(name) is not None}
+        for name, value in given.items():
+            if name != "currency" and not (math.isfinite(value) and value > 0):
+                raise SpecbenchError(f"--{name.replace('_', '-')}: expected a number above 0; got {value}.")
+        economics, used = cls(**given), config.get("tensor_parallel") or 1
+        if economics.gpu_price is not None and economics.gpu_count < used:
+            raise SpecbenchError(
+                f"the server ran on {used} GPUs and {economics.gpu_count} is priced: pass --gpu-count {used}."
+            )
+        return economics
 
 
 def cost_per_million_output_tokens(tokens_per_s: float | None, economics: Economics) -> float | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 MOST_LAG_SECONDS = 0.005
 MOST_LAG_SHARE = 0.05
 MOST_COUNTER_DIFFERENCE = 0.01
+MOST_FAILED_SHARE = 0.05
+MOST_CACHE_HITS_PERCENT = 1.0
 # Timers and rounding may lift a true figure a little over its bound.
 _SLACK = 1.01
 
-VOIDING = frozenset({"client_lag", "acceptance_above_gamma", "counters_differ", "speedup_above_acceptance"})
+VOIDING = frozenset(
+    {"client_lag", "acceptance_above_gamma", "counters_differ", "many_failed_requests", "speedup_above_acceptance"}
+)
 """Marks under which a cell is no evidence for a decision."""
 
 
@@ -59,27 +63,36 @@ def counters_differ(relative_difference: float | None) -> Mark | None:
 
 
 def token_identity(broken: int) -> Mark | None:
-    """Tokens of a request are 1 (prefill) + steps + accepted, or one fewer."""
+    """broken: requests for which `acceptance.breaks_token_identity` holds."""
     if not broken:
         return None
-    return Mark("token_identity", f"In {broken} requests tokens are not 1 + steps + accepted: acceptance may be off.")
+    return Mark(
+        "token_identity",
+        f"In {broken} requests tokens are not 1 + steps + accepted, nor fewer by what may have cut the last step "
+        "short: acceptance may be off.",
+    )
 
 
-def client_lag(lag_p99: float | None, tpot: float | None) -> Mark | None:
-    """The client's own event loop must not be what is measured. Arguments in seconds."""
+def client_lag(lag_p99: float | None, tpot: float | None, arm: str) -> Mark | None:
+    """The client's own event loop must not be what is measured. Seconds; `arm` is the one that was being measured."""
     if lag_p99 is None or lag_p99 <= MOST_LAG_SECONDS or (tpot is not None and lag_p99 <= MOST_LAG_SHARE * tpot):
         return None
     return Mark(
         "client_lag",
-        f"Void: the replaying client lagged by {lag_p99 * 1e3:.1f} ms (p99), above 5 ms and 5 % of TPOT. "
+        f"Void: the replaying client lagged by {lag_p99 * 1e3:.1f} ms (p99, {arm}), above 5 ms and 5 % of TPOT. "
         "Give the client a core of its own.",
     )
 
 
-def failed_requests(failed: int, requests: int) -> Mark | None:
+def failed_requests(counts: Mapping[str, tuple[int, int]]) -> Mark | None:
+    """counts: (failed, all) requests of each arm, by its name. Many failures in one arm void the comparison."""
+    failed = {arm: (bad, every) for arm, (bad, every) in counts.items() if bad}
     if not failed:
         return None
-    return Mark("failed_requests", f"{failed} of {requests} requests failed; throughput counts what they streamed.")
+    which = " and ".join(f"{bad} of {every} requests failed ({arm})" for arm, (bad, every) in failed.items())
+    if any(bad > MOST_FAILED_SHARE * every for bad, every in failed.values()):
+        return Mark("many_failed_requests", f"Void: {which}, more than {MOST_FAILED_SHARE:.0%}. See the engine's log.")
+    return Mark("failed_requests", f"{which}; throughput counts what they streamed.")
 
 
 def failed_measurements(failed: int, measurements: int) -> Mark | None:
@@ -108,6 +121,43 @@ def all_degenerate(degenerate: int, requests: int) -> Mark | None:
     if not requests or degenerate < requests:
         return None
     return Mark("all_degenerate", f"All {requests} requests are loops or empty: no acceptance and no latency is shown.")
+
+
+def owes_gain_to_degenerate(speedup: float | None, without_degenerate: float | None) -> bool:
+    """Whether a gain is none once degenerate requests are left out: loops are easy to draft."""
+    return speedup is not None and without_degenerate is not None and without_degenerate <= 1 < speedup
+
+
+def degenerate_gain(speedup: float | None, without_degenerate: float | None) -> Mark | None:
+    if not owes_gain_to_degenerate(speedup, without_degenerate):
+        return None
+    return Mark(
+        "degenerate_gain",
+        f"The speedup of {speedup:.2f} is owed to degenerate requests (loops or empty): without them it is "
+        f"{without_degenerate:.2f}. Use prompts that the model answers soundly.",
+    )
+
+
+def preempted(preemptions: int | None) -> Mark | None:
+    """A full KV cache throws requests out: what is measured then is its size as much as the method."""
+    if not preemptions:
+        return None
+    return Mark(
+        "preempted",
+        f"The KV cache was full: requests were thrown out {preemptions} times and computed again. "
+        "Give it more memory, or use a smaller batch size.",
+    )
+
+
+def prefix_cache_hits(percent: float | None) -> Mark | None:
+    """Prompts that were seen before cost no prefill."""
+    if percent is None or percent <= MOST_CACHE_HITS_PERCENT:
+        return None
+    return Mark(
+        "prefix_cache_hits",
+        f"{percent:.0f}% of prompt tokens came from the prefix cache: prefills are cheaper than with prompts not seen "
+        "before.",
+    )
 
 
 def settings_differ(differences: Sequence[str]) -> Mark | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from specbench.analysis.breakeven import BatchCrossing, batch_crossing
+from specbench.analysis.breakeven import BatchCrossing, SpeedupPoint, batch_crossing
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.cells import Arm, LaunchSettings, summarize_cell
 from specbench.analysis.cost import Economics
@@ -64,9 +64,10 @@ class DivergenceExample:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A measurement that gave no result. log_tail: the engine's last lines."""
+    """A measurement that gave no result. cell: id of the cell it was of;  log_tail: the engine's last lines."""
 
     cell: str
+    measurement: str
     launch: str
     error: str
     log_tail: str | None
@@ -117,10 +118,18 @@ class RunSummary:
         return {key: to_json_value(value) for key, value in record.items()}
 
 
-def summarize(store: RunStore) -> RunSummary:
-    """Analyse a run as it stands: complete, or still going, or with every launch failed."""
-    measurements, manifest = store.measurements(), store.manifest
-    config: Mapping[str, Any] = manifest.get("config", {})
+def summarize(
+    store: RunStore, measurements: Sequence[Measurement] | None = None, *, pricing: Mapping[str, Any] | None = None
+) -> RunSummary:
+    """Analyse a run as it stands: complete, or still going, or with every launch failed.
+
+    measurements: the store's own, where the caller has read them already
+    pricing: fields of `Economics` that stand in for those of the run's configuration, in `manifest` too
+    """
+    if measurements is None:
+        measurements = store.measurements()
+    config: Mapping[str, Any] = {**store.manifest.get("config", {}), **(pricing or {})}
+    manifest = {**store.manifest, "config": config}
     margins = Margins.from_json(store.read_json("equivalence.json"))
     settings = {launch: _settings(record) for launch, record in store.launches().items()}
     arms = _arms(measurements)
@@ -146,7 +155,9 @@ def summarize(store: RunStore) -> RunSummary:
         epsilon=margins.epsilon,
         divergences=tuple(_examples(verdicts)),
         failures=tuple(
-            Failure(m.id, m.launch, m.error or "failed", m.log_tail) for m in measurements if m.status == "failed"
+            Failure(m.cell.id, m.id, m.launch, m.error or "failed", m.log_tail)
+            for m in measurements
+            if m.status == "failed"
         ),
         manifest={key: manifest[key] for key in _MANIFEST_KEYS if key in manifest},
     )
@@ -194,10 +205,11 @@ def _noise_floor(arms: Mapping[Cell, Arm], config: Mapping[str, Any]) -> NoiseFl
 
 
 def _break_even(cells: Sequence[CellSummary]) -> Iterable[BreakEven]:
-    speedups: dict[tuple[str, str, int], dict[int, float]] = defaultdict(dict)
+    speedups: dict[tuple[str, str, int], dict[int, SpeedupPoint]] = defaultdict(dict)
     for cell in cells:
         if not cell.is_baseline and cell.speedup is not None:
-            speedups[cell.workload, cell.method, cell.gamma][cell.batch_size] = cell.speedup
+            point = SpeedupPoint(cell.speedup, cell.speedup_ci_low, cell.speedup_ci_high)
+            speedups[cell.workload, cell.method, cell.gamma][cell.batch_size] = point
     for arm, by_batch in speedups.items():
         if (crossing := batch_crossing(by_batch)) is not None:
             yield BreakEven(*arm, crossing)

@@ -35,8 +35,8 @@ def decide(cells: Iterable[CellSummary]) -> Decision:
 
     An arm (method, gamma) is enabled up to batch size b if a gain is shown at b (the whole interval above 1), and no
     smaller batch size is without one or points below 1. Of several such arms, the one with the largest sum of
-    ln speedup over the batch sizes that it is enabled for. Outputs that diverge are no gain, whatever the speed.
-    DISABLE if no arm may be enabled and none is unsure.
+    ln speedup over the batch sizes that it is enabled for. Nothing is enabled over outputs that diverge, whatever the
+    speed. DISABLE if no arm may be enabled and none is unsure.
     """
     arms: dict[tuple[str, int], list[CellSummary]] = defaultdict(list)
     for cell in cells:
@@ -54,15 +54,18 @@ def decide(cells: Iterable[CellSummary]) -> Decision:
 
 
 def outcome(cell: CellSummary) -> Outcome:
-    """What a cell shows on its own."""
+    """What a cell shows on its own: the interval decides, unless outputs diverge or degenerate requests carry the gain.
+
+    Differences that nobody could ask the baseline about may be rounding: alone they are unsure.
+    """
     if cell.equivalence == "DIVERGENT":
-        return "no gain"
+        return "no gain" if cell.divergent_requests > cell.unprobed_requests else "unsure"
     low, high = cell.speedup_ci_low, cell.speedup_ci_high
-    if not cell.is_evidence or cell.speedup is None or low is None or high is None:
+    if not cell.is_evidence or low is None or high is None:
         return "unsure"
-    if low > 1:
-        return "gain"
-    return "no gain" if high <= WORTHWHILE or cell.speedup <= 1 else "unsure"
+    if high <= WORTHWHILE:
+        return "no gain"
+    return "gain" if low > 1 and not cell.owes_gain_to_degenerate else "unsure"
 
 
 def _enabled_up_to(cells: Sequence[CellSummary]) -> int | None:
@@ -72,11 +75,16 @@ def _enabled_up_to(cells: Sequence[CellSummary]) -> int | None:
     limit = None
     for batch_size in sorted(by_batch):
         outcomes = {outcome(cell) for cell in by_batch[batch_size]}
-        if "no gain" in outcomes or any((cell.speedup or 0) <= 1 for cell in by_batch[batch_size]):
+        if "no gain" in outcomes or any(_bars(cell) for cell in by_batch[batch_size]):
             break
         if outcomes == {"gain"}:
             limit = batch_size
     return limit
+
+
+def _bars(cell: CellSummary) -> bool:
+    """Whether larger batch sizes may not be enabled over this one, sure or not."""
+    return (cell.speedup or 0) <= 1 or cell.equivalence == "DIVERGENT"
 
 
 def _total_gain(cells: Iterable[CellSummary], limit: int) -> float:

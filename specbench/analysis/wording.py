@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from specbench.analysis.cell_summary import CellSummary
-from specbench.analysis.verdict import Decision
+from specbench.analysis.verdict import Decision, outcome
 from specbench.equivalence.greedy import NoiseFloor, divergence_bound
 
 _MOST_FIGURES = 6
@@ -26,7 +26,7 @@ def verdict_text(
         _advice(decision, by_workload, chosen, cells),
         _gains(shown, several_arms=not chosen),
         _split(by_workload),
-        _saving(chosen),
+        _saving([c for c in chosen if outcome(c) == "gain" and c.batch_size <= (decision.up_to_batch_size or 0)]),
         _outputs(shown, decision),
         _uncertain(shown, cells, noise),
         f"Measured on {machine}.",
@@ -41,25 +41,35 @@ def _advice(
     cells: Sequence[CellSummary],
 ) -> str:
     speculative = [c for c in cells if not c.is_baseline]
+    larger = any(outcome(c) == "gain" for c in speculative)
     if decision.recommendation == "DISABLE":
         if any(d.method for d in by_workload.values()):
             return "Leave speculative decoding off where these workloads are served together: no method gains on all."
+        if larger:
+            return "Leave speculative decoding off: none gains from the smallest batch size on, only larger ones do."
         return "Leave speculative decoding off: no measured method gains with unchanged outputs."
     if not chosen:
-        why = "no gain is shown, and none is ruled out"
+        why = f"no gain is shown{' from the smallest batch size on' if larger else ''}, and none is ruled out"
         if not speculative:
             why = "nothing but the baseline was measured" if cells else "nothing was measured"
         elif all(c.status == "failed" for c in speculative):
             why = "no speculative cell could be measured"
         return f"Not enough evidence to decide: {why}."
-    sizes = sorted({c.batch_size for c in chosen})
+    sizes, limit = sorted({c.batch_size for c in chosen}), decision.up_to_batch_size or 0
+    unsure = sorted({c.batch_size for c in chosen if c.batch_size <= limit and outcome(c) != "gain"})
+    gaining = [size for size in sizes if size <= limit and size not in unsure]
     what = f"speculative decoding with {decision.method} and gamma {decision.gamma}"
-    if decision.up_to_batch_size == sizes[-1]:
-        where = f"batch size {sizes[0]}, the only one measured"
-        if len(sizes) > 1:
-            where = f"every batch size measured ({_list(sizes)})"
-        return f"Enable {what}: it gains at {where}."
-    return f"Enable {what} up to batch size {decision.up_to_batch_size}, not beyond."
+    if unsure:
+        up_to = "" if limit == sizes[-1] else f" up to batch size {limit}, not beyond"
+        return f"Enable {what}{up_to}: it gains at batch size {_list(gaining)}; not resolved at {_list(unsure)}."
+    if limit < sizes[-1]:
+        return f"Enable {what} up to batch size {limit}, not beyond."
+    where = (
+        f"every batch size measured ({_list(sizes)})"
+        if len(sizes) > 1
+        else f"batch size {limit}, the only one measured"
+    )
+    return f"Enable {what}: it gains at {where}."
 
 
 def _gains(cells: Sequence[CellSummary], *, several_arms: bool) -> str:
@@ -89,6 +99,7 @@ def _split(by_workload: Mapping[str, Decision]) -> str:
 
 
 def _saving(cells: Sequence[CellSummary]) -> str:
+    """On the cells that gain and are recommended."""
     priced = [c for c in cells if c.cost_per_million_output_tokens is not None and c.saving_percent is not None]
     if not priced:
         return ""
@@ -96,7 +107,7 @@ def _saving(cells: Sequence[CellSummary]) -> str:
     cost, saving = best.cost_per_million_output_tokens or 0.0, best.saving_percent or 0.0
     text = (
         f"At batch size {best.batch_size} a million output tokens cost {cost:.3g} {best.currency}, "
-        f"{abs(saving):.0f}% {'less' if saving >= 0 else 'more'} than without speculation."
+        f"{saving:.0f}% less than without speculation."
     )
     if best.gpus_saved is None:
         return text
@@ -140,6 +151,9 @@ def _uncertain(shown: Sequence[CellSummary], cells: Sequence[CellSummary], noise
     void = sorted({mark.code for c in shown for mark in c.marks if not c.is_evidence})
     if void:
         doubts.append(f"marked cells are no evidence ({', '.join(void)})")
+    if owing := [c for c in shown if c.owes_gain_to_degenerate]:
+        sizes = _list(sorted({c.batch_size for c in owing}))
+        doubts.append(f"at batch size {sizes} only degenerate requests make it faster")
     if degenerate := sum(c.degenerate_requests for c in shown):
         total = sum(c.requests for c in shown)
         doubts.append(f"{degenerate} of {total} requests loop or are empty, and are left out of acceptance and latency")

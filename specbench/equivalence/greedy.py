@@ -51,7 +51,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Equivalence:
-    """The verdict on a cell, the worst of its requests, and a sentence that says what it rests on."""
+    """The verdict on a cell, the worst of its requests, and a sentence that says what it rests on.
+
+    unprobed: how many of `divergent` the baseline could not be asked about: bugs or rounding, nobody knows
+    """
 
     verdict: Verdict
     prompts: int
@@ -59,6 +62,7 @@ class Equivalence:
     near_ties: tuple[Divergence, ...]
     divergent: tuple[Divergence, ...]
     detail: str
+    unprobed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +103,19 @@ class Margins:
 
     def of(self, cell_id: str, divergence: Divergence) -> Divergence:
         """The divergence with its margin, where that was asked for."""
-        key = (cell_id, divergence.prompt_id, divergence.position, divergence.token)
-        return replace(divergence, margin=self.by_divergence.get(key))
+        return replace(divergence, margin=self.by_divergence.get(self._key(cell_id, divergence)))
+
+    def probed(self, cell_id: str, divergence: Divergence) -> bool:
+        """Whether the baseline was asked, so that a margin it did not give means that it held the token for unlikely.
+
+        An output that ended has no token to ask for, and without an epsilon no margin tells rounding from a bug.
+        """
+        asked = self._key(cell_id, divergence) in self.by_divergence
+        return asked and self.epsilon is not None and divergence.token is not None
+
+    @staticmethod
+    def _key(cell_id: str, divergence: Divergence) -> tuple[str, str, int, int | None]:
+        return cell_id, divergence.prompt_id, divergence.position, divergence.token
 
 
 def first_divergence(baseline: Sequence[int], output: Sequence[int]) -> int | None:
@@ -153,6 +168,7 @@ def judge(
     found = [margins.of(cell_id, d) for c in comparisons for d in c.divergences]
     near_ties = tuple(d for d in found if d.is_near_tie(margins.epsilon))
     divergent = tuple(d for d in found if not d.is_near_tie(margins.epsilon))
+    unprobed = sum(not margins.probed(cell_id, d) for d in divergent)
     prompts = len(frozenset[str]().union(*(c.prompts for c in comparisons)))
     uncompared = sum(c.uncompared for c in comparisons)
     return Equivalence(
@@ -161,7 +177,8 @@ def judge(
         requests=requests,
         near_ties=near_ties,
         divergent=divergent,
-        detail=_detail(prompts, requests, uncompared, near_ties, divergent, margins.epsilon),
+        detail=_detail(prompts, requests, uncompared, near_ties, divergent, unprobed, margins.epsilon),
+        unprobed=unprobed,
     )
 
 
@@ -225,10 +242,10 @@ def _detail(
     uncompared: int,
     near_ties: Sequence[Divergence],
     divergent: Sequence[Divergence],
+    unprobed: int,
     epsilon: float | None,
 ) -> str:
     if divergent:
-        unprobed = sum(d.margin is None for d in divergent)
         first = divergent[0]
         text = f"{len(divergent)} of {requests} requests differ, first at token {first.position} of {first.prompt_id}"
         if unprobed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterable, Sequence
 
 from specbench.analysis.cell_summary import CellSummary
@@ -10,12 +12,16 @@ from specbench.report import figures
 from specbench.report.plots import Plot
 from specbench.report.recipe import COMMAND, config_yaml, made_with
 
+# Brackets are plain text unless a parenthesis follows, underscores unless at the edge of a word.
+_MARKUP = re.compile(r"[\\`*~|]|(?<=\])\(|(?<!\w)_|_(?!\w)")
+
 
 def render_markdown(summary: RunSummary, plots: Iterable[Plot]) -> str:
     """`plots` are linked as NAME.png beside the file."""
     decision = summary.decision
     arm = f": {decision.method}, gamma {decision.gamma}" if decision.method else ""
-    parts = [f"# {decision.recommendation}{arm}", summary.text, f"Run `{summary.run}` on {summary.machine}."]
+    parts = [f"# {decision.recommendation}{arm}", _inline(summary.text)]
+    parts += [f"Run {_inline(summary.run)} on {_inline(summary.machine)}."]
     parts += [_cells(summary), _marks(summary.cells)]
     parts += [f"![{plot.caption}]({plot.name}.png)\n\n*{plot.caption}*" for plot in plots]
     parts += [_break_even(summary), _outputs(summary), _failures(summary), _recipe(summary)]
@@ -39,7 +45,7 @@ def _cells(summary: RunSummary) -> str:
             f"{figures.number(c.tpot_ms_p50, 1)} / {figures.number(c.tpot_ms_p95, 1)}",
             figures.money(c.cost_per_million_output_tokens),
             figures.percent(None if c.saving_percent is None else c.saving_percent / 100),
-            (c.equivalence if c.status == "ok" else "failed") + ("\\*" if c.marks else ""),
+            (c.equivalence if c.status == "ok" else "failed") + ("*" if c.marks else ""),
         ]
         for c in summary.cells
     ]
@@ -48,12 +54,14 @@ def _cells(summary: RunSummary) -> str:
 
 
 def _marks(cells: Sequence[CellSummary]) -> str:
-    lines = [f"- {c.label}, batch {c.batch_size}, {c.workload}: {_inline(m.text)}" for c in cells for m in c.marks]
+    lines = [
+        f"- {c.label}, batch {c.batch_size}, {_inline(c.workload)}: {_inline(m.text)}" for c in cells for m in c.marks
+    ]
     return "\\* Marked:\n\n" + "\n".join(lines) if lines else ""
 
 
 def _break_even(summary: RunSummary) -> str:
-    lines = [f"- {b.method} γ{b.gamma} on {b.workload}: {b.crossing.text}." for b in summary.break_even]
+    lines = [f"- {b.method} γ{b.gamma} on {_inline(b.workload)}: {b.crossing.text}." for b in summary.break_even]
     return "## Break-even\n\n" + "\n".join(lines) if lines else ""
 
 
@@ -78,26 +86,35 @@ def _failures(summary: RunSummary) -> str:
     parts = ["## Failures"]
     for failure in summary.failures:
         log = failure.log_tail or "(no log)"
-        fence = "`" * max(3, _longest_run_of_ticks(log) + 1)
-        title = f"<summary>{_inline(failure.cell)}: {_inline(failure.error)}</summary>"
-        parts.append(f"<details>{title}\n\n{fence}text\n{log}\n{fence}\n\n</details>")
+        title = html.escape(f"{failure.measurement}: {failure.error}".replace("\n", " "), quote=False)
+        parts.append(f"<details><summary>{title}</summary>\n\n{_fenced('text', log)}\n\n</details>")
     return "\n\n".join(parts)
 
 
 def _recipe(summary: RunSummary) -> str:
     made = _table(["made with", ""], [list(pair) for pair in made_with(summary)])
-    config = f"```yaml\n{config_yaml(summary)}```"
+    config = _fenced("yaml", config_yaml(summary).rstrip())
     return f"<details><summary>How to make this run again</summary>\n\n`{COMMAND}`\n\n{config}\n\n{made}\n\n</details>"
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *([_inline(value) for value in row] for row in rows)]
+    lines = [
+        [_inline(name) for name in header],
+        ["---"] * len(header),
+        *([_inline(value) for value in row] for row in rows),
+    ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _inline(text: str) -> str:
     """Text from outside (prompt ids, logs, errors) must not end a table's cell or become markup."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ")
+    entities = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+    return _MARKUP.sub(r"\\\g<0>", entities)
+
+
+def _fenced(language: str, text: str) -> str:
+    fence = "`" * max(3, _longest_run_of_ticks(text) + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _longest_run_of_ticks(text: str) -> int:

@@ -6,6 +6,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 import matplotlib as mpl
@@ -16,7 +17,7 @@ from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter, Scala
 
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.summary import RunSummary
-from specbench.report.style import DIVERGING, FAINT, INK, RC, LineStyle, line_styles
+from specbench.report.style import COLOURS, DIVERGING, FAINT, INK, RC, LineStyle, line_styles
 from specbench.store.measurement import Measurement
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _DPI = 4.6, 3.5, 130
@@ -223,7 +224,7 @@ def _resources(summary: RunSummary, measurements: Sequence[Measurement]) -> Plot
                 m.cell.speculation.label, (offset, 1.02), xycoords=("data", "axes fraction"), fontsize=7.5, rotation=30
             )
         offset, launch = offset + end - begin, m.launch
-    for colour, (source, rows) in zip(("#0072B2", "#D55E00", "#009E73", "#CC79A7"), series.items(), strict=False):
+    for colour, (source, rows) in zip(cycle(COLOURS), series.items(), strict=False):
         thinned = np.array(rows[:: max(1, len(rows) // _MOST_SAMPLES)], dtype=float)
         memory.plot(thinned[:, 0], thinned[:, 1], color=colour, linewidth=1.2, label=source)
         utilization.plot(thinned[:, 0], thinned[:, 2], color=colour, linewidth=0.8)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # Okabe and Ito's palette for colour-blind readers (2008), without black (the baseline's) and yellow (too light).
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
@@ -42,6 +42,8 @@ RC: dict[str, Any] = {
     "lines.markersize": 6,
     "legend.frameon": False,
     "svg.fonttype": "none",
+    # Names from outside may hold dollar signs.
+    "text.parse_math": False,
     "svg.hashsalt": "specbench",
 }
 
@@ -61,6 +63,6 @@ def line_styles(arms: Sequence[tuple[str, int]]) -> dict[tuple[str, int], LineSt
     for method, gamma in arms:
         if method != "none":
             i = gammas.index(gamma)
-            colour = _COLOURS[methods.index(method) % len(_COLOURS)]
+            colour = COLOURS[methods.index(method) % len(COLOURS)]
             styles[method, gamma] = LineStyle(colour, _MARKERS[i % len(_MARKERS)], _DASHES[i % len(_DASHES)])
     return styles

@@ -72,5 +72,5 @@ def _notes(summary: RunSummary) -> list[str]:
     texts = {mark.text: mark for c in summary.cells for mark in c.marks}
     counts = {text: sum(text in {m.text for m in c.marks} for c in summary.cells) for text in texts}
     notes += [f"* {text}" + (f" ({n} cells)" if n > 1 else "") for text, n in counts.items()]
-    notes += [f"failed: {f.cell}: {f.error}" for f in summary.failures]
+    notes += [f"failed: {f.measurement}: {f.error}" for f in summary.failures]
     return notes

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from specbench.analysis.summary import summarize
+from specbench.analysis.summary import RunSummary
 from specbench.errors import SpecbenchError
 from specbench.report.csv_file import render_csv
 from specbench.report.html import render_html
@@ -13,35 +14,38 @@ from specbench.report.markdown import render_markdown
 from specbench.report.plots import draw_plots, png
 from specbench.store.atomic import replacing
 from specbench.store.cell_file import request_table, write_table
-from specbench.store.run import RunStore, write_json
+from specbench.store.measurement import Measurement
+from specbench.store.run import write_json
 
 
 @dataclass(frozen=True, slots=True)
 class ReportPaths:
-    """The files of a report."""
+    """The files of a report. requests: None where the report lies in its run, whose own table that is."""
 
     html: Path
     markdown: Path
     csv: Path
     json: Path
-    requests: Path
+    requests: Path | None
     plots: tuple[Path, ...]
 
 
-def write_report(run_dir: Path, out_dir: Path | None = None) -> ReportPaths:
-    """Write report.html, report.md, report.json, cells.csv, requests.parquet and the plots; into the run by default.
+def write_report(
+    summary: RunSummary, measurements: Sequence[Measurement], run_dir: Path, out_dir: Path | None = None
+) -> ReportPaths:
+    """Write report.html, report.md, report.json, cells.csv and the plots; into the run by default.
 
-    Raises SpecbenchError if `run_dir` is no run or `out_dir` cannot be written.
+    Elsewhere the report gets a requests.parquet as well. `measurements` are those that `summary` is of. Raises
+    SpecbenchError if the files cannot be written.
     """
-    store, out = RunStore.open(run_dir), out_dir or run_dir
-    summary, measurements = summarize(store), store.measurements()
+    out = out_dir or run_dir
     plots = draw_plots(summary, measurements)
     paths = ReportPaths(
         html=out / "report.html",
         markdown=out / "report.md",
         csv=out / "cells.csv",
         json=out / "report.json",
-        requests=out / "requests.parquet",
+        requests=out / "requests.parquet" if out.resolve() != run_dir.resolve() else None,
         plots=tuple(out / f"{plot.name}.png" for plot in plots),
     )
     try:
@@ -52,7 +56,8 @@ def write_report(run_dir: Path, out_dir: Path | None = None) -> ReportPaths:
         _write(paths.markdown, render_markdown(summary, plots).encode())
         _write(paths.csv, render_csv(summary.to_json()).encode())
         write_json(paths.json, summary.to_json())
-        write_table(paths.requests, request_table(measurements))
+        if paths.requests is not None:
+            write_table(paths.requests, request_table(measurements))
     except OSError as error:
         raise SpecbenchError(f"cannot write the report to {out}: {error.strerror}. Choose another --output.") from error
     return paths

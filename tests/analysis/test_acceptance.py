@@ -95,10 +95,18 @@ def test_counters_of_full_drafts_tell_the_same_as_requests(a: list[tuple[int, in
     assert relative_difference(one.counts, other.counts) == 0
 
 
-def test_counters_of_uneven_drafts_give_no_alpha() -> None:
+def test_counters_of_uneven_drafts_tell_neither_alpha_nor_conditional_acceptance() -> None:
     pooled = from_counters([AcceptanceCounts(steps=10, drafted=25, accepted=9, drafts=8, by_position=(6, 3, 0, 0))])
     assert pooled is not None
-    assert pooled.alpha() is None
+    assert (pooled.alpha(), pooled.conditional) == (None, None)
+    assert pooled.counts.position_acceptance() == (0.6, 0.3, 0.0, 0.0)
+
+
+def test_drafts_are_full_while_token_limits_alone_shorten_them() -> None:
+    full, uneven = (from_counters([AcceptanceCounts(steps=100, drafted=d, accepted=50)]) for d in (398, 300))
+    assert full is not None
+    assert uneven is not None
+    assert (full.drafts_are_full(GAMMA), uneven.drafts_are_full(GAMMA)) == (True, False)
 
 
 def test_the_difference_between_requests_and_counters_is_relative_to_the_larger() -> None:
@@ -115,3 +123,17 @@ def test_tokens_that_do_not_fit_steps_and_accepted_are_noticed() -> None:
     assert not breaks_token_identity(speculated([(4, 2), (4, 4)]))
     assert not breaks_token_identity(speculated([(4, 2), (4, 4)], cut=True))
     assert breaks_token_identity(request(acceptance=RequestAcceptance(10, 40, 15), output_tokens=30))
+
+
+def test_an_engine_that_counts_a_cut_draft_whole_does_not_break_the_identity() -> None:
+    # 1 + 5 steps + 20 accepted are 26; the limit of 24 cut two of the last draft's four.
+    steps = RequestAcceptance(5, 20, 20, (4,) * 5, (4,) * 5)
+    assert not breaks_token_identity(request(acceptance=steps, output_tokens=24))
+    assert breaks_token_identity(request(acceptance=steps, output_tokens=21))
+    assert breaks_token_identity(request(acceptance=steps, output_tokens=27))
+
+
+def test_an_engine_that_counts_only_steps_with_a_draft_is_compared_by_those() -> None:
+    requests = AcceptanceCounts(steps=90, drafted=40, accepted=10, drafts=20)
+    assert relative_difference(requests, AcceptanceCounts(steps=86, drafted=40, accepted=10, drafts=20)) == 0
+    assert relative_difference(requests, AcceptanceCounts(steps=90, drafted=40, accepted=10, drafts=10)) == 0.5

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specbench.analysis.breakeven import (
+    SpeedupPoint,
     batch_crossing,
     break_even_alpha,
     expected_length,
@@ -17,17 +18,22 @@ from specbench.analysis.breakeven import (
 )
 
 
+def sharp(speedups: dict[int, float]) -> dict[int, SpeedupPoint]:
+    """Speedups whose intervals are as good as points."""
+    return {size: SpeedupPoint(s, s * 0.999, s * 1.001) for size, s in speedups.items()}
+
+
 @given(st.floats(1.5, 60), st.floats(0.1, 1.5))
 def test_a_power_law_crosses_where_it_should(crossing: float, exponent: float) -> None:
     """ln S linear in ln B is interpolated exactly."""
-    found = batch_crossing({b: (crossing / b) ** exponent for b in (1, 2, 4, 8, 16, 32, 64)})
+    found = batch_crossing(sharp({b: (crossing / b) ** exponent for b in (1, 2, 4, 8, 16, 32, 64)}))
     assert found is not None
     assert found.batch_size == pytest.approx(crossing)
     assert found.gains == "below"
 
 
 def test_a_gain_that_only_begins_at_some_batch_size_is_told_apart() -> None:
-    found = batch_crossing({1: 0.8, 4: 1.25})
+    found = batch_crossing(sharp({1: 0.8, 4: 1.25}))
     assert found is not None
     assert (found.gains, found.batch_size) == ("above", pytest.approx(2.0))
 
@@ -36,15 +42,43 @@ def test_a_gain_that_only_begins_at_some_batch_size_is_told_apart() -> None:
     ("speedups", "gains", "words"),
     [
         ({1: 1.5, 8: 1.2}, "everywhere", "above the largest measured batch size (8)"),
-        ({2: 0.9, 8: 0.7}, "nowhere", "below the smallest measured batch size (2)"),
+        ({2: 0.9, 8: 0.7}, "nowhere", "below the smallest (2)"),
         ({4: 1.1}, "everywhere", "above the largest measured batch size (4)"),
     ],
 )
 def test_without_a_crossing_the_side_is_named(speedups: dict[int, float], gains: str, words: str) -> None:
-    found = batch_crossing(speedups)
+    found = batch_crossing(sharp(speedups))
     assert found is not None
     assert (found.batch_size, found.gains) == (None, gains)
     assert words in found.text
+
+
+def test_a_crossing_has_the_interval_of_the_speedups_around_it() -> None:
+    found = batch_crossing({1: SpeedupPoint(2.0, 1.8, 2.2), 4: SpeedupPoint(0.5, 0.4, 0.6)})
+    assert found is not None
+    assert (found.resolved, found.batch_size) == (True, pytest.approx(2.0))
+    assert found.batch_size_low == pytest.approx(4 ** (math.log(1.8) / math.log(1.8 / 0.4)))
+    assert found.batch_size_high == pytest.approx(4 ** (math.log(2.2) / math.log(2.2 / 0.6)))
+    assert found.text == "gains up to a batch size of about 2.0 (95% interval 1.7-2.3)"
+
+
+@pytest.mark.parametrize(
+    ("speedups", "sizes"),
+    [
+        ({1: SpeedupPoint(1.05, 0.9, 1.2), 4: SpeedupPoint(0.8, 0.7, 0.9)}, "1"),
+        ({1: SpeedupPoint(1.2, 1.1, 1.3), 4: SpeedupPoint(0.9, 0.7, 1.1)}, "4"),
+        ({1: SpeedupPoint(1.2), 4: SpeedupPoint(0.9, 0.7, 1.1)}, "1 and 4"),
+        ({1: SpeedupPoint(1.2, 1.1, 1.3), 4: SpeedupPoint(1.1, 0.9, 1.3)}, "4"),
+        ({1: SpeedupPoint(0.95, 0.9, 1.02), 4: SpeedupPoint(0.8, 0.7, 0.9)}, "1"),
+    ],
+)
+def test_next_to_an_interval_that_contains_1_a_crossing_is_not_resolved(
+    speedups: dict[int, SpeedupPoint], sizes: str
+) -> None:
+    found = batch_crossing(speedups)
+    assert found is not None
+    assert (found.resolved, found.batch_size_low, found.batch_size_high) == (False, None, None)
+    assert f"not resolved: the interval at batch size {sizes} contains 1" in found.text
 
 
 def test_no_speedup_is_no_crossing() -> None:

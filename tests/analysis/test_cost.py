@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from specbench.analysis.cost import (
     payback_months,
     saving_percent,
 )
+from specbench.errors import SpecbenchError
 
 H200 = Economics(gpu_price=3.10)
 
@@ -60,3 +63,17 @@ def test_payback_counts_whole_gpus_only() -> None:
 def test_a_configuration_without_money_keeps_the_defaults() -> None:
     assert Economics.from_config({"gpu_price": None, "seed": 0}) == Economics()
     assert Economics.from_config({"gpu_price": 2, "currency": "BRL"}) == Economics(gpu_price=2, currency="BRL")
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"gpu_price": 0.0}, "--gpu-price"),
+        ({"tokens_per_month": float("nan")}, "--tokens-per-month"),
+        ({"gpu_count": -1}, "--gpu-count"),
+        ({"gpu_price": 2.0, "gpu_count": 1, "tensor_parallel": 4}, "--gpu-count 4"),
+    ],
+)
+def test_prices_that_would_give_a_wrong_cost_are_refused(config: dict[str, Any], words: str) -> None:
+    with pytest.raises(SpecbenchError, match=words):
+        Economics.from_config(config)

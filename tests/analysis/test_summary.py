@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,15 @@ def test_a_row_holds_what_the_run_was_built_from(tmp_path: Path) -> None:
         assert getattr(cell, name) == (pytest.approx(value) if isinstance(value, float | tuple | dict) else value), name
 
 
+def test_the_engines_kv_cache_is_shown_and_marked_where_it_bears_on_the_figures(tmp_path: Path) -> None:
+    cache = {"kv_usage_peak": 0.75, "preemptions": 3, "prefix_cache_queries": 400, "prefix_cache_hits": 100}
+    run = store(tmp_path, [measurement(counters=EngineCounters(**cache)), measurement(NGRAM, accepted=3)])
+    full, unknown = row(summarize(run), "none"), row(summarize(run), "ngram")
+    assert (full.kv_usage_peak_percent, full.preemptions, full.prefix_cache_hit_percent) == (75, 3, 25)
+    assert {mark.code for mark in full.marks} == {"preempted", "prefix_cache_hits"}
+    assert (unknown.kv_usage_peak_percent, unknown.preemptions, unknown.prefix_cache_hit_percent) == (None, None, None)
+
+
 def test_the_baseline_is_its_own_reference(tmp_path: Path) -> None:
     cell = row(summarize(store(tmp_path, [measurement(), measurement(NGRAM, accepted=3)])), "none")
     assert (cell.speedup, cell.speedup_ci_low, cell.speedup_ci_basis) == (1.0, 1.0, None)
@@ -173,6 +183,68 @@ def test_a_lagging_client_voids_the_cell(tmp_path: Path) -> None:
     assert "client_lag" in codes(row(summarize(store(tmp_path, run)), "ngram"))
 
 
+def test_what_voids_a_baseline_voids_the_cells_that_it_is_compared_with(tmp_path: Path) -> None:
+    lagging = summarize(store(tmp_path / "lag", [measurement(client_lag_p99=0.02), measurement(NGRAM, accepted=3)]))
+    assert "client_lag" in codes(row(lagging, "ngram"))
+    plain = measurement()
+    traces = tuple(request(t.index, due=t.scheduled, error="timeout") if t.index == 2 else t for t in plain.traces)
+    failing = summarize(store(tmp_path / "fail", [measurement(traces=traces), measurement(NGRAM, accepted=3)]))
+    assert "many_failed_requests" in codes(row(failing, "ngram"))
+    for summary in (lagging, failing):
+        assert summary.decision.recommendation == "NOT ENOUGH EVIDENCE"
+        assert all("(none" in mark.text or "p99, none" in mark.text for mark in row(summary, "ngram").marks)
+
+
+def test_short_drafts_have_a_length_to_break_even_and_no_alpha(tmp_path: Path) -> None:
+    fast = measurement(NGRAM, accepted=3, steps=(0.015,))
+    halved = tuple(
+        replace(t, acceptance=replace(a, drafted=a.drafted // 2, per_step_drafted=None, per_step_accepted=None))
+        for t in fast.traces
+        if (a := t.acceptance)
+    )
+    cell = row(summarize(store(tmp_path, [measurement(), replace(fast, traces=halved, counters=None)])), "ngram")
+    assert (cell.step_cost_ratio, cell.alpha_break_even) == (pytest.approx(1.5), None)
+
+
+def test_chunks_are_counted_by_the_tokens_that_they_carried(tmp_path: Path) -> None:
+    summary = summarize(store(tmp_path, [measurement(), measurement(NGRAM, accepted=3)]))
+    assert row(summary, "none").tokens_per_chunk == {1: 8 * 41}
+    assert row(summary, "ngram").tokens_per_chunk == {1: 8, 4: 8 * 10}
+
+
+def test_another_price_needs_no_new_measurement(tmp_path: Path) -> None:
+    run = store(tmp_path, [measurement(), measurement(NGRAM, accepted=3)], gpu_price=None)
+    assert row(summarize(run), "ngram").cost_per_million_output_tokens is None
+    priced = summarize(run, pricing={"gpu_price": 3.0, "currency": "BRL"})
+    assert row(priced, "ngram").cost_per_million_output_tokens == pytest.approx(3.0 / (205 * 3600) * 1e6)
+    assert (row(priced, "ngram").currency, priced.manifest["config"]["gpu_price"]) == ("BRL", 3.0)
+    assert summarize(run).manifest["config"]["gpu_price"] is None
+
+
+def test_only_batch_sizes_that_gain_are_said_to_gain(tmp_path: Path) -> None:
+    noisy = [measurement(replicate=r) for r in (0, 1)]
+    noisy += [measurement(NGRAM, accepted=3, replicate=r, steps=(step,)) for r, step in enumerate((0.012, 0.045))]
+    clear = [measurement(batch_size=2, requests=16, replicate=r) for r in (0, 1)]
+    clear += [measurement(NGRAM, 2, requests=16, accepted=3, replicate=r) for r in (0, 1)]
+    text = summarize(store(tmp_path, [*noisy, *clear])).text
+    assert text.startswith(
+        "Enable speculative decoding with ngram and gamma 4: it gains at batch size 2; not resolved at 1."
+    )
+    assert "At batch size 2 a million output tokens cost" in text
+
+
+def test_a_gain_at_large_batches_alone_is_said_where_it_cannot_be_enabled(tmp_path: Path) -> None:
+    run = [
+        measurement(),
+        measurement(NGRAM, accepted=0, steps=(0.02,)),
+        measurement(batch_size=2, requests=16),
+        measurement(NGRAM, 2, requests=16, accepted=3),
+    ]
+    summary = summarize(store(tmp_path, run))
+    assert summary.decision.recommendation == "DISABLE"
+    assert "none gains from the smallest batch size on" in summary.text
+
+
 def test_settings_that_the_engine_changed_stand_beside_both_arms(tmp_path: Path) -> None:
     run = store(tmp_path, [measurement(), measurement(NGRAM, accepted=3)])
     run.write_json("launches/none-r0.json", {"differences": ["max_batch_size is 48, asked was 64"]})
@@ -186,7 +258,8 @@ def test_one_changed_token_is_divergent_until_its_margin_explains_it(tmp_path: P
     cell = row(summarize(run), "ngram")
     assert (cell.equivalence, cell.divergent_requests) == ("DIVERGENT", 1)
     assert "not probed" in cell.equivalence_detail
-    assert summarize(run).decision.recommendation == "DISABLE"
+    assert cell.unprobed_requests == 1
+    assert summarize(run).decision.recommendation == "NOT ENOUGH EVIDENCE"
     probed = {
         "cell": "chat-ngram-g4-b1",
         "prompt_id": "p003",
@@ -196,6 +269,10 @@ def test_one_changed_token_is_divergent_until_its_margin_explains_it(tmp_path: P
         "token": 7,
         "margin": 0.01,
     }
+    unlikely = {"epsilon": 0.1, "epsilon_pairs": 100, "margins": [{**probed, "margin": None}]}
+    run.write_json("equivalence.json", unlikely)
+    assert row(summarize(run), "ngram").unprobed_requests == 0
+    assert summarize(run).decision.recommendation == "DISABLE"
     run.write_json("equivalence.json", {"epsilon": 0.1, "epsilon_pairs": 100, "margins": [probed]})
     cell = row(summarize(run), "ngram")
     assert (cell.equivalence, cell.near_tie_requests, cell.divergent_requests) == ("NEAR_TIE", 1, 0)
@@ -246,7 +323,8 @@ def test_failures_are_results(tmp_path: Path) -> None:
     half = row(summary, "ngram", 2)
     assert (half.status, half.measurements) == ("ok", 1)
     assert "failed_measurements" in codes(half)
-    assert [f.cell for f in summary.failures] == ["chat-ngram-g4-b1-r0k0", "chat-ngram-g4-b2-r0k1"]
+    assert [f.cell for f in summary.failures] == ["chat-ngram-g4-b1", "chat-ngram-g4-b2"]
+    assert [f.measurement for f in summary.failures] == ["chat-ngram-g4-b1-r0k0", "chat-ngram-g4-b2-r0k1"]
     assert summary.failures[0].log_tail == "loading weights\n<b>Killed</b> | out of memory"
 
 

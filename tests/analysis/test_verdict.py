@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from specbench.analysis.cell_summary import CellSummary
-from specbench.analysis.marks import Mark
+from specbench.analysis.marks import VOIDING, Mark
 from specbench.analysis.verdict import Decision, decide, outcome
 
 
@@ -57,6 +57,24 @@ def test_a_gain_too_small_to_keep_is_none() -> None:
     assert decide([cell(1, 1.005, 0.01)]) == Decision("DISABLE")
 
 
+def test_a_loss_that_is_not_resolved_is_unsure_and_still_bars_larger_batches() -> None:
+    assert outcome(cell(1, 0.99, 0.1)) == "unsure"
+    assert decide([cell(1, 0.99, 0.1)]) == Decision("NOT ENOUGH EVIDENCE")
+    assert decide([cell(1, 0.99, 0.1), cell(4, 1.5)]) == Decision("NOT ENOUGH EVIDENCE")
+
+
+def test_an_interval_wholly_below_what_is_worthwhile_is_no_gain_however_sure() -> None:
+    assert outcome(cell(1, 1.015, 0.01)) == "no gain"
+    assert outcome(cell(1, 1.03, 0.01)) == "gain"
+
+
+def test_a_gain_that_degenerate_requests_carry_is_unsure() -> None:
+    carried = cell(1, 1.3, speedup_without_degenerate=0.97)
+    assert outcome(carried) == "unsure"
+    assert decide([carried]) == Decision("NOT ENOUGH EVIDENCE")
+    assert outcome(cell(1, 1.3, speedup_without_degenerate=1.2)) == "gain"
+
+
 def test_a_wide_interval_is_not_enough_evidence() -> None:
     assert decide([cell(1, 1.2, 0.5)]) == Decision("NOT ENOUGH EVIDENCE")
     assert decide([cell(1, 1.2, None)]) == Decision("NOT ENOUGH EVIDENCE")
@@ -69,14 +87,19 @@ def test_no_speculation_arm_is_not_enough_evidence() -> None:
 
 
 def test_changed_outputs_are_no_gain_whatever_the_speed() -> None:
-    assert decide([cell(1, 2.0, equivalence="DIVERGENT")]) == Decision("DISABLE")
+    shown = cell(1, 2.0, equivalence="DIVERGENT", divergent_requests=2, unprobed_requests=1)
+    assert decide([shown]) == Decision("DISABLE")
     assert decide([cell(1, 2.0, equivalence="NEAR_TIE")]).recommendation == "ENABLE"
     assert decide([cell(1, 2.0, equivalence="NOT_CHECKED")]).recommendation == "ENABLE"
 
 
-@pytest.mark.parametrize(
-    "code", ["client_lag", "acceptance_above_gamma", "counters_differ", "speedup_above_acceptance"]
-)
+def test_differences_that_nobody_could_probe_are_unsure_and_nothing_is_enabled_over_them() -> None:
+    unprobed = cell(1, 2.0, equivalence="DIVERGENT", divergent_requests=2, unprobed_requests=2)
+    assert outcome(unprobed) == "unsure"
+    assert decide([unprobed, cell(4, 2.0)]) == Decision("NOT ENOUGH EVIDENCE")
+
+
+@pytest.mark.parametrize("code", sorted(VOIDING))
 def test_a_void_cell_is_no_evidence(code: str) -> None:
     assert decide([cell(1, 2.0, marks=(Mark(code, ""),))]) == Decision("NOT ENOUGH EVIDENCE")
 

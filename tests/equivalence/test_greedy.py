@@ -96,6 +96,21 @@ def test_a_difference_without_an_explanation_is_divergent(asked: Margins) -> Non
     assert found.verdict == "DIVERGENT"
 
 
+def test_a_difference_is_unprobed_unless_the_baseline_was_asked_and_epsilon_is_known() -> None:
+    outputs = [with_changes(changed(2))]
+    asked = {
+        "never": Margins(),
+        "without epsilon": margins((2, 0.01), epsilon=None),
+        "token too unlikely": margins((2, None)),
+        "margin too wide": margins((2, 0.5)),
+    }
+    unprobed = {name: judge("c", BASELINE, outputs, m, seeded=True).unprobed for name, m in asked.items()}
+    assert unprobed == {"never": 1, "without epsilon": 1, "token too unlikely": 0, "margin too wide": 0}
+    ended = [with_changes(request(2, token_ids=output_of("p002", 20)))]
+    found = judge("c", BASELINE, ended, margins((2, None)), seeded=True)
+    assert (found.verdict, found.unprobed, "not probed" in found.detail) == ("DIVERGENT", 1, True)
+
+
 def test_a_margin_explains_its_own_cell_position_and_token_only() -> None:
     asked = margins((2, 0.01))
     assert judge("other", BASELINE, [with_changes(changed(2))], asked, seeded=True).verdict == "DIVERGENT"

@@ -78,6 +78,14 @@ def test_arms_differ_in_more_than_colour() -> None:
     assert styles["ngram", 2].colour != styles["draft_model", 2].colour
 
 
+def test_names_with_dollar_signs_and_a_server_of_eight_gpus_are_drawn(tmp_path: Path) -> None:
+    samples = [Sample(i * 0.1, f"gpu{i % 8}", 10**9, 50.0) for i in range(80)]
+    name = r"cost in $ and \frac{$"
+    drawn = plots(tmp_path, [measurement(workload=name, telemetry=samples), measurement(NGRAM, workload=name)])
+    assert f">{name}<" in svg(drawn["pareto"])
+    assert all(f">gpu{i}<" in svg(drawn["resources"]) for i in range(8))
+
+
 def test_many_samples_are_thinned(tmp_path: Path) -> None:
     samples = [Sample(i * 0.1, "gpu0", 10**9, i % 100) for i in range(20_000)]
     drawn = plots(tmp_path, [measurement(telemetry=samples), measurement(Speculation("ngram", 2), accepted=1)])

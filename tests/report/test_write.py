@@ -71,7 +71,7 @@ def run(tmp_path: Path) -> RunStore:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> ReportPaths:
-    return write_report(store(tmp_path_factory.mktemp("run"), RUN).path)
+    return reported(store(tmp_path_factory.mktemp("run"), RUN), tmp_path_factory.mktemp("out"))
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +79,14 @@ def html(written: ReportPaths) -> str:
     return written.html.read_text(encoding="utf-8")
 
 
+def reported(run: RunStore, out: Path | None = None) -> ReportPaths:
+    measurements = run.measurements()
+    return write_report(summarize(run, measurements), measurements, run.path, out)
+
+
 def test_every_file_is_written_and_named(run: RunStore, tmp_path: Path) -> None:
-    paths = write_report(run.path, tmp_path / "out" / "deep")
+    paths = reported(run, tmp_path / "out" / "deep")
+    assert paths.requests is not None
     files = {paths.html, paths.markdown, paths.csv, paths.json, paths.requests, *paths.plots}
     assert files == set((tmp_path / "out" / "deep").iterdir())
     assert all(path.stat().st_size > 500 for path in files)
@@ -91,11 +97,20 @@ def test_every_file_is_written_and_named(run: RunStore, tmp_path: Path) -> None:
 
 def test_by_default_the_report_lies_in_the_run_and_the_run_stays_readable(run: RunStore) -> None:
     before = run.measurements()
-    assert write_report(run.path).html == run.path / "report.html"
+    assert reported(run).html == run.path / "report.html"
     assert RunStore.open(run.path).measurements() == before
     run.compact()
-    write_report(run.path)
+    reported(run)
     assert RunStore.open(run.path).measurements() == before
+
+
+def test_the_runs_own_table_of_requests_is_left_alone(run: RunStore) -> None:
+    assert reported(run, run.path / ".." / run.path.name).requests is None
+    assert not (run.path / "requests.parquet").exists()
+    run.compact()
+    before = (run.path / "requests.parquet").stat()
+    reported(run)
+    assert (run.path / "requests.parquet").stat().st_ino == before.st_ino
 
 
 def test_the_page_asks_the_network_for_nothing_and_is_whole(html: str) -> None:
@@ -149,6 +164,14 @@ def test_text_from_outside_stays_text(html: str, written: ReportPaths) -> None:
     assert "last words <script>" in markdown
 
 
+def test_names_are_no_markup_in_markdown(tmp_path: Path) -> None:
+    name = "a_b [x](y) *z* `t` $p$"
+    run = store(tmp_path, [measurement(workload=name), measurement(NGRAM, workload=name, accepted=3)])
+    markdown = reported(run).markdown.read_text(encoding="utf-8")
+    assert "a_b [x]\\(y) \\*z\\* \\`t\\` $p$" in markdown
+    assert name not in markdown.split("```yaml")[0]
+
+
 def test_markdown_tables_are_rectangular(written: ReportPaths) -> None:
     lines = written.markdown.read_text(encoding="utf-8").splitlines()
     widths: list[set[int]] = [set()]
@@ -170,6 +193,7 @@ def test_csv_json_and_parquet_hold_the_same_run(written: ReportPaths) -> None:
         assert [*cell] == [*row]
         assert row["speedup"] == ("" if cell["speedup"] is None else str(cell["speedup"]))
         assert json.loads(row["marks"]) == cell["marks"]
+    assert written.requests is not None
     assert pq.read_table(written.requests).num_rows == sum(len(m.traces) for m in RUN)
 
 
@@ -191,17 +215,16 @@ def test_the_recipe_is_a_configuration_that_reads_back(written: ReportPaths, run
     ids=["nothing", "baseline alone", "all failed", "too short", "one failed request"],
 )
 def test_a_poor_run_gets_a_report_too(tmp_path: Path, measurements: list[Measurement]) -> None:
-    paths = write_report(store(tmp_path, measurements, gpu_price=None).path)
+    paths = reported(store(tmp_path, measurements, gpu_price=None))
     assert Page(paths.html.read_text(encoding="utf-8")).open == []
     assert "NOT ENOUGH EVIDENCE" in paths.markdown.read_text(encoding="utf-8")
 
 
 def test_what_is_no_run_and_what_cannot_be_written_is_said(run: RunStore, tmp_path: Path) -> None:
-    with pytest.raises(SpecbenchError, match="not a run"):
-        write_report(tmp_path)
+    assert isinstance(command(str(tmp_path)).exception, SpecbenchError)
     (tmp_path / "file").write_text("")
     with pytest.raises(SpecbenchError, match="Choose another --output"):
-        write_report(run.path, tmp_path / "file")
+        reported(run, tmp_path / "file")
 
 
 def command(*arguments: str) -> Any:
@@ -217,6 +240,17 @@ def test_the_command_prints_the_table_and_where_the_report_is(run: RunStore, tmp
     assert result.exit_code == 0
     assert "ngram γ4" in result.output
     assert f"Report: {tmp_path / 'out' / 'report.html'}" in result.output
+
+
+def test_the_command_takes_prices_that_the_run_was_not_told(run: RunStore) -> None:
+    result = command(str(run.path), "--gpu-price", "4", "--currency", "BRL", "--tokens-per-month", "1e9", "--json")
+    cells, own = json.loads(result.output)["cells"], summarize(run).to_json()["cells"]
+    assert [c["currency"] for c in cells[:4]] == ["BRL"] * 4
+    assert cells[1]["cost_per_million_output_tokens"] == pytest.approx(2 * own[1]["cost_per_million_output_tokens"])
+    assert cells[1]["gpus_needed"] is not None
+    assert "BRL" in (run.path / "report.md").read_text(encoding="utf-8")
+    with pytest.raises(SpecbenchError, match="--gpu-price"):
+        summarize(run, pricing={"gpu_price": -1.0})
 
 
 def test_the_command_prints_json_alone_or_nothing(run: RunStore) -> None:

@@ -24,6 +24,7 @@ from specbench.decoder.drafters import METHODS
 from specbench.decoder.engine import Engine
 from specbench.decoder.load import load_engine
 from specbench.decoder.service import DecoderService
+from specbench.decoder.worker import Worker
 from specbench.wire.app import make_runner
 
 
@@ -34,29 +35,35 @@ def main() -> None:
     if options.die_with_parent:
         _die_with_parent()
     try:
-        engine = load_engine(
-            options.target,
-            method=options.method,
-            gamma=options.gamma,
-            drafter=options.drafter,
-            dtype=options.dtype,
-            device=options.device,
-            max_batch_size=options.max_batch_size,
-            max_model_len=options.max_model_len,
-            verification=options.verification,
-            threads=options.threads,
-        )
+        worker = Worker(lambda: _load(options))
         tokenizer = AutoTokenizer.from_pretrained(options.target)
-        asyncio.run(_serve(engine, tokenizer, options))
+        asyncio.run(_serve(worker, tokenizer, options))
     except (ValueError, OSError) as error:
         sys.exit(f"specbench.decoder.server: {error}")
 
 
-async def _serve(engine: Engine, tokenizer: Any, options: argparse.Namespace) -> None:
+def _load(options: argparse.Namespace) -> Engine:
+    return load_engine(
+        options.target,
+        method=options.method,
+        gamma=options.gamma,
+        drafter=options.drafter,
+        dtype=options.dtype,
+        device=options.device,
+        max_batch_size=options.max_batch_size,
+        max_model_len=options.max_model_len,
+        verification=options.verification,
+        threads=options.threads,
+    )
+
+
+async def _serve(worker: Worker, tokenizer: Any, options: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for signum in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
-    service = DecoderService(engine, tokenizer, options.served_model_name or options.target, _settings(engine, options))
+    service = DecoderService(
+        worker, tokenizer, options.served_model_name or options.target, _settings(worker.engine, options)
+    )
     runner = make_runner(service)
     await runner.setup()
     site = web.TCPSite(runner, options.host, options.port)

@@ -11,7 +11,6 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from specbench.decoder.engine import Engine
 from specbench.decoder.metrics import exposition
 from specbench.decoder.request import Logprob, Request, StepOutput
 from specbench.decoder.sampling import SamplingParams
@@ -27,12 +26,12 @@ class DecoderService:
     settings:  what /server_info adds to the engine's own figures
     """
 
-    def __init__(self, engine: Engine, tokenizer: Any, model_name: str, settings: Mapping[str, Any]) -> None:
+    def __init__(self, worker: Worker, tokenizer: Any, model_name: str, settings: Mapping[str, Any]) -> None:
         self.model_name = model_name
-        self._engine = engine
+        self._engine = worker.engine
         self._tokenizer = tokenizer
         self._settings = dict(settings)
-        self._worker = Worker(engine)
+        self._worker = worker
         self._ids = map(str, itertools.count())
 
     def submit(self, request: GenerationRequest) -> RunningGeneration:

@@ -16,6 +16,7 @@ from transformers import AutoTokenizer
 
 from specbench.decoder.load import load_engine
 from specbench.decoder.service import DecoderService, RunningGeneration
+from specbench.decoder.worker import Worker
 from specbench.wire.app import make_runner
 from specbench.wire.service import Delta, GenerationRequest, RequestError
 
@@ -35,7 +36,9 @@ async def serve(target: Path) -> AsyncIterator[Callable[..., DecoderService]]:
             drafter=target if method == "draft_model" else None,
             **{"max_model_len": 128, "max_batch_size": 2, **settings},
         )
-        services.append(DecoderService(engine, AutoTokenizer.from_pretrained(target), "tiny", {"version": "1.2"}))
+        services.append(
+            DecoderService(Worker(lambda: engine), AutoTokenizer.from_pretrained(target), "tiny", {"version": "1.2"})
+        )
         return services[-1]
 
     yield make

@@ -76,3 +76,13 @@ def test_no_evaluation_workload_was_trained_on() -> None:
     judged = {prompts["name"] for prompts in report["evaluated_on"]}
     assert {"chat.jsonl", "code.jsonl", "structured.jsonl"} <= judged
     assert not judged & {prompts["name"] for prompts in report["trained_on"]}
+
+
+def test_the_figures_in_the_docs_are_those_of_the_report() -> None:
+    report = json.loads(WEIGHTS.with_suffix(".json").read_text())
+    page = (WORKLOADS.parent / "docs" / "training.md").read_text()
+    for name, row in report["acceptance"].items():
+        positions = " ".join(f"{p:.2f}" for p in row["position_acceptance"])
+        sound = row["prompts"] - row["loops_left_out"]
+        assert f"| {name} | {sound} of {row['prompts']} | {row['mean_acceptance_length']:.2f} | {positions} |" in page
+    assert f"{report['records']} answers, {report['answer_tokens']:,} tokens" in page

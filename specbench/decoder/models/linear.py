@@ -1,7 +1,7 @@
 """Matrix products with a model's weights, and what follows them at once in a decoder layer.
 
-On a CPU a model's speed is that of reading its weights, a few rows at a time, and that depends on how they lie there. No
-layout is best everywhere, so the rule below was measured, at 1 to 40 rows.
+On a CPU a model's speed is that of reading its weights for a few rows at a time, and that depends on how they lie in
+memory. No layout is best everywhere: the rule below was measured, at 1 to 40 rows.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 # make sweep       set everything up, measure the demo target, print where the report is (about 5 minutes of measuring)
 # make sweep-full  the grid of the README's table: three methods, batch 1 to 8, two gammas, two replicates
 # make test        linters, type checker and the whole test suite
+# make test-vllm   the tests that start a real vLLM, from `specbench backend install vllm --cpu` (about 6 minutes)
 # make benchmark   the reference decoder against transformers, in one run
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: sweep sweep-full test lint benchmark clean
+.PHONY: sweep sweep-full test test-vllm lint benchmark clean
 .DEFAULT_GOAL := sweep
 
 sweep: $(VENV)/.reference
@@ -19,6 +20,9 @@ sweep-full: $(VENV)/.reference
 
 test: lint
 	$(BIN)/python -m pytest
+
+test-vllm: $(VENV)/.test
+	$(BIN)/python -m pytest -m vllm
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check

@@ -58,9 +58,6 @@ def main() -> None:
     except SpecbenchError as error:
         print(f"specbench: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("specbench: stopped. A sweep goes on with: specbench sweep --resume --output RUN", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:  # `specbench … | head`
         sys.stderr.close()
         sys.exit(1)

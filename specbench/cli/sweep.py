@@ -237,8 +237,10 @@ def _run(
     with prepared.store.locked(), progress:
         try:
             asyncio.run(_measure(prepared, progress))
-        except asyncio.CancelledError:  # SIGTERM, SIGHUP
-            raise KeyboardInterrupt from None
+        except (KeyboardInterrupt, asyncio.CancelledError):  # Ctrl-C; SIGTERM, SIGHUP
+            where = prepared.store.path
+            typer.echo(f"specbench: stopped. Go on with: specbench sweep --resume --output {where}", err=True)
+            return 130
     measurements = prepared.store.measurements()
     summary = summarize(prepared.store, measurements)
     paths = write_report(summary, measurements, prepared.store.path)

@@ -141,8 +141,10 @@ async def _measure(
     watch = _Totals(progress)
     async with _client(sweep, server) as client:
         warm_up = await run_closed_loop(client, warm_up_requests(workload, sweep.config, batch_size), batch_size)
-    if all(trace.error for trace in warm_up.traces):
-        raise WarmUpFailed(f"no warm-up request came through; the first: {warm_up.traces[0].error}")
+    try:
+        await _check(warm_up, server)
+    except MeasurementFailed as failure:
+        raise WarmUpFailed(f"in the warm-up, {failure}") from failure
     progress.measure(planned, len(requests))
     with _raw_log(sweep, planned) as raw_log:
         async with _client(sweep, server, raw_log) as client, sweep.backend.probe(server.base_url) as probe:

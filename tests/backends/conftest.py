@@ -10,10 +10,6 @@ from specbench.backends.environments import engine_python
 from specbench.errors import SpecbenchError
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "vllm: runs a real vLLM server (specbench backend install vllm --cpu)")
-
-
 @pytest.fixture(scope="session")
 def vllm_python() -> Path:
     """The interpreter of the installed CPU build of vLLM."""

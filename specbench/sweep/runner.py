@@ -186,13 +186,16 @@ async def _check(run: ClosedLoopRun, server: ServerProcess) -> None:
     figures.
     """
     errors = [trace.error for trace in run.traces if trace.error]
+    # An engine behind its HTTP server can die alone; of one that died whole the event loop learns a moment later.
+    sick = bool(errors) and not await server.is_healthy()
+    if sick:
+        await asyncio.sleep(0.5)
     if server.exit_code is not None:
         raise MeasurementFailed(f"the server ended in mid-measurement with exit code {server.exit_code}.")
+    if sick:
+        raise MeasurementFailed(f"the engine died in mid-measurement: {errors[0]}")
     if len(errors) == len(run.traces):
         raise MeasurementFailed(f"every request failed; the first: {errors[0]}")
-    # An engine behind its HTTP server can die alone.
-    if errors and not await server.is_healthy():
-        raise MeasurementFailed(f"the engine died in mid-measurement: {errors[0]}")
 
 
 @dataclass(slots=True)

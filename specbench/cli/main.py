@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from specbench import __version__
-from specbench.cli import backend, doctor, report, serve, sweep, workload
+from specbench.cli import backend, doctor, report, serve, sweep, train, workload
 from specbench.errors import SpecbenchError
 
 
@@ -48,6 +48,7 @@ app.command(short_help="Show a run again, and write its report anew.")(report.re
 app.command(short_help="The reference decoder as an OpenAI-compatible server.")(serve.serve)
 app.add_typer(workload.app, name="workload", short_help="Look at files of prompts.")
 app.add_typer(backend.app, name="backend", short_help="Engines: list, install, print the command that starts one.")
+app.add_typer(train.app, name="train", short_help="A drafter for your own target and prompts.")
 app.command(short_help="What is here, what is missing, what was left behind.")(doctor.doctor)
 
 

@@ -1,4 +1,4 @@
-"""Pooled acceptance against its definitions (design.md section 5)."""
+"""Pooled acceptance against its definitions."""
 
 from __future__ import annotations
 

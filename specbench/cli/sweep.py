@@ -267,6 +267,8 @@ async def _measure(prepared: Sweep, progress: Any) -> None:
     # These signals end the sweep as Ctrl-C does: through the context managers, so that no server is left.
     with contextlib.suppress(NotImplementedError):
         for signum in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(signum) is signal.SIG_IGN:  # under nohup it shall go on
+                continue
             asyncio.get_running_loop().add_signal_handler(signum, task.cancel)
     await run_sweep(prepared, progress)
     await probe_margins(prepared, progress)

@@ -73,6 +73,8 @@ def running(argv, workload: Path, tmp_path: Path, demo_target: Path) -> Iterator
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A test run in the background of a shell ignores SIGINT, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     wait_for(lambda: any((tmp_path / "run" / "cells").glob("[!.]*.parquet")), process)
     wait_for(lambda: servers_of(process.pid), process)

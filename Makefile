@@ -1,4 +1,4 @@
-# make sweep       set everything up, measure the demo target, print where the report is (about 5 minutes of measuring)
+# make sweep       set everything up, measure the demo target, print where the report is (about 6 minutes of measuring)
 # make sweep-full  the grid of the README's table: three methods, batch 1 to 8, two gammas, two replicates
 # make test        linters, type checker and the whole test suite
 # make test-vllm   the tests that start a real vLLM, from `specbench backend install vllm --cpu` (about 6 minutes)

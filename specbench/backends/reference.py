@@ -50,8 +50,8 @@ class ReferenceBackend:
         if launch.threads is not None:
             argv += ["--threads", str(launch.threads)]
         # OpenMP's threads spin while they wait for each other, by default for milliseconds. With every core in use (the
-        # client takes part of one) steps then took up to 60 times as long; threads that sleep at once cost 40 % on a
-        # quiet machine. This spins for a few tenths of a millisecond, longer than the gaps between two kernels.
+        # client takes part of one) steps then take many times as long; threads that sleep at once are slow on a quiet
+        # machine. This spins for a few tenths of a millisecond, longer than the gaps between two kernels.
         return Command(tuple(argv), env={"GOMP_SPINCOUNT": "20000"}, nice=5 if launch.device == "cpu" else 0)
 
     def explain(self, log: str) -> str | None:

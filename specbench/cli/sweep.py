@@ -204,6 +204,9 @@ def _print_plan(config: SweepConfig) -> None:
     from specbench.sweep.prepare import load_workloads
     from specbench.sweep.requests import request_order
 
+    backend = get_backend(config.backend)
+    for speculation in config.speculations():
+        backend.check(speculation)
     workloads = load_workloads(config)
     plan = make_plan(config)
     table = Table("launch", "measurements", "requests", title="Nothing was started (--dry-run)")
@@ -215,7 +218,7 @@ def _print_plan(config: SweepConfig) -> None:
     console = Console()
     console.print(table)
     console.print(
-        f"{describe_starts(plan, get_backend(config.backend).start_seconds)}; {len(plan.measurements)} measurements. "
+        f"{describe_starts(plan, backend.start_seconds)}; {len(plan.measurements)} measurements. "
         "Starts are one per method, gamma and replicate; batch sizes and workloads share them."
     )
 

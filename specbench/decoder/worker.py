@@ -33,8 +33,8 @@ class Worker:
     """Makes an engine and owns it: only its thread touches it. The methods may be called from any other.
 
     The thread that steps the engine must also have loaded it. OpenMP gives every thread that computes a team of its
-    own, and once there are more of them than cores, those that wait no longer spin but sleep: steps took 1.7 times as
-    long when the model was loaded on the main thread.
+    own, and once these have more threads than there are cores, those that wait no longer spin but sleep, and every
+    step is slower.
 
     engine:  made by then; read only what does not change, and counters
     failure: what broke the engine, for good; None while it works

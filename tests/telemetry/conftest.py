@@ -11,7 +11,9 @@ import pytest
 
 PARENT = """
 import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+SLEEP = "import time; print('asleep', flush=True); time.sleep(600)"
+child = subprocess.Popen([sys.executable, "-c", SLEEP], stdout=subprocess.PIPE)
+child.stdout.readline()
 print(child.pid, flush=True)
 sys.stdin.read()
 """
@@ -19,7 +21,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def server() -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
-    """The parent, and the child that it started."""
+    """The parent, and the child that it started; both have done their imports, so their memory stands nearly still."""
     with subprocess.Popen(
         [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as parent:

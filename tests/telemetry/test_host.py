@@ -19,7 +19,8 @@ def test_memory_is_that_of_the_whole_tree(server: Any):
     parent, child = server
     (sample,) = HostSource(ProcessTree(parent.pid)).read(1.5)
     assert (sample.time, sample.source) == (1.5, "host")
-    assert sample.memory_bytes == psutil.Process(parent.pid).memory_info().rss + child.memory_info().rss
+    both = psutil.Process(parent.pid).memory_info().rss + child.memory_info().rss
+    assert sample.memory_bytes == pytest.approx(both, rel=0.02)  # a page more or less between the two readings
 
 
 def test_a_busy_process_shows_and_what_a_host_does_not_know_is_none():
@@ -39,7 +40,7 @@ def test_a_process_that_vanishes_is_left_out_and_its_children_are_kept(server: A
     parent.kill()
     parent.wait()
     (sample,) = source.read(0.0)
-    assert sample.memory_bytes == pytest.approx(child.memory_info().rss, rel=0.3)  # it still grows
+    assert sample.memory_bytes == pytest.approx(child.memory_info().rss, rel=0.02)
 
 
 def test_a_server_that_is_gone_before_the_start_gives_no_samples(server: Any):

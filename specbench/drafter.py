@@ -15,17 +15,23 @@ logger = logging.getLogger(__name__)
 def resolve_drafter(method: str, name: str, progress: Callable[[str], None] = logger.info) -> Path:
     """The absolute directory of the weights that `name` means for this method, fetched or made if need be.
 
-    name: `demo` (what was trained for the demo target), an existing directory, or a hub id
+    name: `demo` (what was trained for the demo target), `demo-reduced` (the demo's draft model with a small head, for
+        the reference decoder), an existing directory, or a hub id
     progress: gets a sentence before each long step
     Raises SpecbenchError where there are no such weights, or no way to them.
     """
-    if name != "demo":
-        return resolve_target(name, progress)
-    if method != "eagle3":
-        raise SpecbenchError(
-            f"there is no demo drafter for method {method}, only for eagle3: --drafter eagle3=demo. "
-            f"Give a directory: --drafter {method}=DIRECTORY."
-        )
-    from specbench.demo.heads import eagle3_head
+    match method, name:
+        case "eagle3", "demo":
+            from specbench.demo.heads import eagle3_head
 
-    return eagle3_head(progress=progress)
+            return eagle3_head(progress=progress)
+        case "draft_model", "demo" | "demo-reduced":
+            from specbench.demo.draft_model import demo_draft_model
+
+            return demo_draft_model("full" if name == "demo" else "reduced", progress)
+        case _, "demo" | "demo-reduced":
+            raise SpecbenchError(
+                f"there is no drafter {name} for method {method}; there are eagle3=demo, draft_model=demo and "
+                f"draft_model=demo-reduced. Give a directory: --drafter {method}=DIRECTORY."
+            )
+    return resolve_target(name, progress)

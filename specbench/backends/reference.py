@@ -13,11 +13,11 @@ import aiohttp
 from specbench.acceptance import AcceptanceCounts
 from specbench.backends.base import Command, EngineCounters, Launch, ResolvedSettings
 from specbench.backends.explain import explain
+from specbench.decoder.drafters import METHODS
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.speculation import Speculation
 from specbench.telemetry.prometheus import CounterDelta, Metrics, counter_delta, scrape
 
-_METHODS = ("none", "ngram", "draft_model")
 _PHASES = ("prefill", "draft", "verify", "accept")
 
 
@@ -25,14 +25,14 @@ class ReferenceBackend:
     """Translates a launch into `python -m specbench.decoder.server …`."""
 
     name = "reference"
-    methods = _METHODS
+    methods = tuple(METHODS)
     options: frozenset[str] = frozenset()
     start_seconds = 5.0
 
     def check(self, speculation: Speculation) -> None:
-        if speculation.method not in _METHODS:
+        if speculation.method not in METHODS:
             raise UnsupportedSpeculation(
-                f"the reference decoder does not run {speculation.method}. It runs: {', '.join(_METHODS)}."
+                f"the reference decoder does not run {speculation.method}. It runs: {', '.join(METHODS)}."
             )
 
     def command(self, launch: Launch) -> Command:

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from specbench import __version__
-from specbench.cli import backend, doctor, report, serve, sweep, train, workload
+from specbench.cli import backend, compare, doctor, report, serve, sweep, train, workload
 from specbench.errors import SpecbenchError
 
 
@@ -45,6 +45,7 @@ def _options(
 
 app.command(short_help="The main job: measure speculation against plain decoding.")(sweep.sweep)
 app.command(short_help="Show a run again, and write its report anew.")(report.report)
+app.command(short_help="Do two engines give the same tokens and accept the same drafts?")(compare.compare)
 app.command(short_help="The reference decoder as an OpenAI-compatible server.")(serve.serve)
 app.add_typer(workload.app, name="workload", short_help="Look at files of prompts.")
 app.add_typer(backend.app, name="backend", short_help="Engines: list, install, print the command that starts one.")

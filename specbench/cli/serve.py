@@ -9,7 +9,7 @@ import typer
 
 def serve(
     target: str = typer.Option("demo", help="The model: demo, a local directory, or a hub id."),
-    method: str = typer.Option("none", help="none, ngram or draft_model."),
+    method: str = typer.Option("none", help="none, ngram, draft_model or eagle3."),
     gamma: int = typer.Option(0, min=0, help="Tokens proposed per step; 0 with method none."),
     drafter: Optional[str] = typer.Option(None, help="Directory or hub id of the draft model."),  # noqa: UP045
     port: int = typer.Option(8000, min=0, max=65535, help="0 takes a free port and prints it."),

@@ -51,6 +51,8 @@ def load_engine(
         raise ValueError(f"max_model_len must be 2..{config.max_length}, the model's own limit; got {max_model_len}.")
     checkpoint, place = Checkpoint(target), torch.device(device)
     model = Llama(config, checkpoint, resolve_dtype(dtype, checkpoint.dtype, place), place)
+    if model.token_ids is not None:
+        raise ValueError(f"{target} has a head for a part of its vocabulary: it can draft, and not be a target.")
     context = DrafterContext(
         target=model,
         target_directory=Path(target),

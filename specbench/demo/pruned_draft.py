@@ -39,10 +39,16 @@ def prune_layers(target: Path, output: Path, layers: Sequence[int]) -> None:
             elif (layer := int(match[1])) in new_number:
                 tensors[f"{name[: match.start(1)]}{new_number[layer]}{name[match.end(1) :]}"] = tensor
     save_file(tensors, output / "model.safetensors", metadata={"format": "pt"})
+    copy_settings(target, output, num_hidden_layers=len(layers))
+
+
+def copy_settings(target: Path, output: Path, **changed: object) -> None:
+    """Copy everything but weights from one model's directory to another; `changed` are fields of its config.json."""
+    config = json.loads((target / "config.json").read_text("utf-8"))
     for file in target.iterdir():
         if file.suffix in (".json", ".jinja", ".txt", ".model") and "safetensors" not in file.name:
             shutil.copy(file, output)
-    (output / "config.json").write_text(json.dumps({**config, "num_hidden_layers": len(layers)}, indent=2) + "\n")
+    (output / "config.json").write_text(json.dumps({**config, **changed}, indent=2) + "\n", "utf-8")
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from specbench.backends import get_backend
 from specbench.drafter import resolve_drafter
@@ -35,7 +36,7 @@ def prepare(config: SweepConfig, output: Path | None, *, resume: bool, note: Cal
     target = resolve_target(config.target, note)
     drafters = {method: resolve_drafter(method, name, note) for method, name in config.drafter.items()}
     if "draft_model" in drafters:
-        _check_same_vocabulary(target, drafters["draft_model"])
+        _check_draft_model(config.backend, target, drafters["draft_model"])
     check_memory(config, options, target, drafters.values(), note)
     plan = make_plan(config)
     note(f"{describe_starts(plan, backend.start_seconds)}, until they are measured.")
@@ -66,23 +67,31 @@ def load_workloads(config: SweepConfig) -> dict[str, Workload]:
     return workloads
 
 
-def _check_same_vocabulary(target: Path, draft: Path) -> None:
+def _check_draft_model(backend: str, target: Path, draft: Path) -> None:
     """A draft model proposes token ids, so both models must mean the same by them."""
-    sizes = [_vocabulary_size(path) for path in (target, draft)]
+    target_config, draft_config = (_model_config(path) for path in (target, draft))
+    # Multimodal models nest their vocabulary's size: then it is for the engine to compare.
+    sizes = [config.get("vocab_size") for config in (target_config, draft_config)]
     if None not in sizes and sizes[0] != sizes[1]:
         raise SpecbenchError(
             f"the draft model {draft} has a vocabulary of {sizes[1]} tokens, the target one of {sizes[0]}. "
             "Use a draft model with the target's tokenizer."
         )
+    if "draft_vocab_size" in draft_config and backend != "reference":
+        raise SpecbenchError(
+            f"the draft model {draft} has a head for {draft_config['draft_vocab_size']} tokens, which only the "
+            f"reference decoder loads. With --backend {backend} use one with a whole head, such as draft_model=demo."
+        )
 
 
-def _vocabulary_size(model: Path) -> int | None:
-    """None where config.json does not say (multimodal models nest it); the engine then compares."""
+def _model_config(model: Path) -> dict[str, Any]:
     try:
-        size = json.loads((model / "config.json").read_text(encoding="utf-8")).get("vocab_size")
-    except (OSError, ValueError, AttributeError) as error:
+        config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError("no JSON object")
+    except (OSError, ValueError) as error:
         raise SpecbenchError(f"{model / 'config.json'}: not a model's configuration ({error}).") from error
-    return size if isinstance(size, int) else None
+    return config
 
 
 def _default_output(config: SweepConfig) -> Path:

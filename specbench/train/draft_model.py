@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
 from torch import Tensor
 
 from specbench.decoder.checkpoint import Checkpoint
@@ -17,6 +16,7 @@ from specbench.decoder.config import ModelConfig
 from specbench.demo.pruned_draft import prune_layers
 from specbench.train.batches import TrainingBatch
 from specbench.train.data import Shards
+from specbench.train.draft_files import own_tensors, write_draft_model, write_reduced
 from specbench.train.loop import Loss, LossReport, TrainSettings, train
 from specbench.train.vocabulary import draft_vocabulary
 
@@ -24,6 +24,7 @@ OTHERS = 2048
 """Tokens outside the trained vocabulary that each batch draws, so that they too learn to be unlikely."""
 
 DIRECTORY = "draft_model"
+REDUCED = "draft_model_reduced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,11 @@ def train_draft_model(
     layers: Sequence[int],
     vocab: int,
 ) -> TrainedDraft:
-    """Distil on the records at `indexes`; `output`/draft_model is then an ordinary model directory in bfloat16.
+    """Distil on the records at `indexes`; `output`/draft_model is then an ordinary model directory in bfloat16, and
+    `output`/draft_model_reduced the same with a head for `vocab` tokens alone.
 
-    layers: those of the target that the draft model begins with · vocab: tokens over which the two are compared; the
-    draft model itself keeps the target's whole vocabulary, and its embeddings
+    layers: those of the target that the draft model begins with · vocab: tokens over which the two are compared;
+    embeddings and head stay the target's
     """
     from transformers import LlamaForCausalLM
 
@@ -58,10 +60,10 @@ def train_draft_model(
     model.get_output_embeddings().weight.requires_grad_(False)
     token_ids = draft_vocabulary(data, indexes, model.config.vocab_size, vocab)
     train(model, distillation_loss(model, target, token_ids), data, indexes, output, s)
-    tensors = {name: t.to("cpu", torch.bfloat16).contiguous() for name, t in model.state_dict().items()}
-    if model.config.tie_word_embeddings:
-        del tensors["lm_head.weight"]
-    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    tensors = own_tensors(model.state_dict())
+    write_draft_model(directory, tensors, token_ids, target)
+    (reduced := output / REDUCED).mkdir(exist_ok=True)
+    write_reduced(reduced, tensors, token_ids, target)
     return TrainedDraft(model, token_ids)
 
 

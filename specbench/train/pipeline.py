@@ -31,7 +31,8 @@ class Recipe:
     """What to train on and what to judge by.
 
     prompts: workload files to train on · magpie: further prompts that the target writes itself · evaluate: workload
-    files that are only evaluated on · output: a directory that a killed run goes on in · max_tokens: of each answer
+    files that are only evaluated on · output: a directory that a killed run goes on in · data: where the answers are
+    recorded, for several trainings to share; output/data by default · max_tokens: of each answer
     vocabulary: tokens that the drafter can say · initial: an EAGLE-3 head to begin with instead of an untrained one
     gamma, evaluation_prompts: of the acceptance report, draft length and prompts per file
     """
@@ -39,6 +40,7 @@ class Recipe:
     target: Path
     target_name: str
     output: Path
+    data: Path | None = None
     prompts: tuple[Path, ...] = ()
     magpie: int = 0
     evaluate: tuple[Path, ...] = ()
@@ -89,7 +91,7 @@ def train_draft(recipe: Recipe, layers: Sequence[int]) -> TrainingReport:
 def _record(recipe: Recipe, judged: Sequence[Workload]) -> Recording:
     kept_out = [prompt for workload in judged for prompt in workload.prompts]
     recipe.output.mkdir(parents=True, exist_ok=True)
-    data = recipe.output / "data"
+    data = recipe.data or recipe.output / "data"
     return prepare(recipe.target, recipe.prompts, recipe.magpie, kept_out, data, recipe.max_tokens)
 
 

@@ -1,4 +1,5 @@
-"""A real vLLM, on CPU: one sweep over three arms in which the engine is killed once, and starts that must fail.
+"""A real vLLM, on CPU: a sweep over three kinds of drafter, the same on the reference decoder, the target as its own
+draft with the engine killed once, and starts that must fail.
 
 Takes minutes, most of them vLLM's own starts. Skipped where its environment is not installed.
 """
@@ -9,6 +10,7 @@ import asyncio
 import json
 import shutil
 import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from specbench.analysis.summary import summarize
 from specbench.backends.base import EngineOptions, Launch
 from specbench.backends.process import LaunchFailed, run_server
 from specbench.backends.vllm import VllmBackend
+from specbench.equivalence.across_backends import compare_runs
 from specbench.errors import SpecbenchError
 from specbench.speculation import Speculation
 from specbench.store.measurement import Measurement
@@ -29,23 +32,31 @@ from specbench.store.run import RunStore
 from specbench.sweep.config import SweepConfig
 from specbench.sweep.plan import PlannedMeasurement
 from specbench.sweep.prepare import prepare
-from specbench.sweep.progress import Silent
+from specbench.sweep.progress import Progress, Silent
 from specbench.sweep.runner import Sweep, run_sweep
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
 
 GAMMA = 3
 KILLED = "vllm-draft_model-g3-b1-r0k0"
+METHODS = ("ngram", "draft_model", "eagle3")
+DRAFTERS = {"draft_model": "demo", "eagle3": "demo"}
 PROMPTS = (
     {"id": "list", "messages": [{"role": "user", "content": "Write the numbers from 1 to 30, one a line."}]},
     {"id": "copy", "messages": [{"role": "user", "content": "Repeat three times: red green blue yellow."}]},
-    {"id": "count", "prompt": "1 2 3 4 1 2 3 4 1 2 3", "max_tokens": 16},
+    {"id": "talk", "messages": [{"role": "user", "content": "Why is the sky blue? Explain it to a child."}]},
     {
-        "id": "choice",
-        "messages": [{"role": "user", "content": "Which of them is a colour?"}],
-        "structured_outputs": {"choice": ["chair", "magenta and nothing else"]},
+        "id": "json",
+        "messages": [{"role": "user", "content": "A JSON object with name, age and city of a cook."}],
     },
+    {"id": "count", "prompt": "1 2 3 4 1 2 3 4 1 2 3", "max_tokens": 16},
 )
+# Not for the reference decoder, which has no grammars.
+CHOICE = {
+    "id": "choice",
+    "messages": [{"role": "user", "content": "Which of them is a colour?"}],
+    "structured_outputs": {"choice": ["chair", "magenta and nothing else"]},
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,6 @@ class Run:
     sweep: Sweep
     measurements: dict[str, Measurement]
     cells: dict[str, CellSummary]
-    servers: list[psutil.Process]
 
 
 class _Killer(Silent):
@@ -75,66 +85,118 @@ class _Killer(Silent):
                 engine.kill()
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, vllm_python: Path, demo_target: Path) -> Run:
-    """None, n-gram and the target as its own draft model, at batch 1 and 2."""
-    folder = tmp_path_factory.mktemp("run")
-    workload = folder / "vllm.jsonl"
-    workload.write_text("\n".join(map(json.dumps, PROMPTS)))
-    config = SweepConfig(
-        workload=(workload,),
-        backend="vllm",
-        method=("ngram", "draft_model"),
-        drafter={"draft_model": str(demo_target)},
-        gamma=(GAMMA,),
-        batch_size=(1, 2),
-        max_tokens=24,
-        max_model_len=512,
-        replicates=1,
-        kv_cache="512MiB",
-        python=vllm_python,
+def measure(folder: Path, prompts: Sequence[Mapping[str, object]], progress: Progress, **settings: object) -> Run:
+    folder.mkdir()
+    (workload := folder / "vllm.jsonl").write_text("\n".join(map(json.dumps, prompts)))
+    config = SweepConfig.model_validate(
+        {
+            "workload": (workload,),
+            "gamma": (GAMMA,),
+            "batch_size": (1, 2),
+            "max_tokens": 32,
+            "max_model_len": 512,
+            "replicates": 1,
+            **settings,
+        }
     )
     sweep = prepare(config, folder / "run", resume=False, note=lambda text: None)
-    killer = _Killer()
-    asyncio.run(run_sweep(sweep, killer))
+    asyncio.run(run_sweep(sweep, progress))
     return Run(
         sweep,
         {m.id: m for m in sweep.store.measurements()},
         {f"{c.method}-b{c.batch_size}": c for c in summarize(RunStore.open(sweep.store.path)).cells},
-        list(killer.servers.values()),
     )
 
 
-def test_an_engine_that_is_killed_in_a_cell_is_one_failed_cell_and_the_rest_is_measured(run: Run) -> None:
-    assert len(run.measurements) == 6
-    failed = [m for m in run.measurements.values() if m.status == "failed"]
-    assert [m.id for m in failed] == [KILLED]
-    assert any(words in (failed[0].error or "") for words in ("the engine died", "the server ended", "every request"))
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, vllm_python: Path) -> Run:
+    """None, n-gram, the demo's draft model and its EAGLE-3 head, at batch 1 and 2."""
+    return measure(
+        tmp_path_factory.mktemp("run") / "vllm", PROMPTS, Silent(),
+        backend="vllm", method=METHODS, drafter=DRAFTERS, kv_cache="512MiB", python=vllm_python,
+    )  # fmt: skip
 
 
-def test_no_process_of_any_server_is_left(run: Run) -> None:
-    assert len(run.servers) >= 4 * 2, "four starts, each with an engine behind its HTTP server"
-    _, alive = psutil.wait_procs(run.servers, timeout=5)
-    assert not alive
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The same on the reference decoder."""
+    folder = tmp_path_factory.mktemp("run") / "reference"
+    return measure(folder, PROMPTS, Silent(), backend="reference", method=METHODS, drafter=DRAFTERS)
+
+
+@pytest.fixture(scope="module")
+def own_draft(
+    tmp_path_factory: pytest.TempPathFactory, vllm_python: Path, demo_target: Path
+) -> tuple[Run, list[psutil.Process]]:
+    """The target as its own draft model; the engine is killed in the first of two measurements."""
+    killer = _Killer()
+    measured = measure(
+        tmp_path_factory.mktemp("run") / "own", (*PROMPTS[:3], CHOICE), killer,
+        backend="vllm", method=("draft_model",), drafter={"draft_model": str(demo_target)}, kv_cache="512MiB",
+        python=vllm_python,
+    )  # fmt: skip
+    return measured, list(killer.servers.values())
 
 
 def test_outputs_are_the_same_with_and_without_speculation_in_float32(run: Run) -> None:
-    assert {run.cells[name].equivalence for name in ("ngram-b1", "ngram-b2", "draft_model-b2")} == {"EXACT"}
+    assert {name: cell.equivalence for name, cell in run.cells.items()} == dict.fromkeys(run.cells, "EXACT")
 
 
-def test_the_target_as_its_own_draft_is_always_accepted(run: Run) -> None:
+def test_vllm_and_the_reference_decoder_give_the_same_tokens_and_accept_the_same_drafts_step_by_step(
+    run: Run, reference: Run
+) -> None:
+    cells = compare_runs(run.sweep.store, reference.sweep.store)
+    assert len(cells) == 8
+    assert {cell.cell: (cell.verdict, cell.differences[:1]) for cell in cells} == {
+        cell.cell: ("AGREE", ()) for cell in cells
+    }
+    for cell in cells:
+        assert cell.same_ids == cell.requests >= len(PROMPTS)
+        if cell.speculative:
+            assert cell.compared == cell.requests
+            assert cell.steps > 20
+            assert cell.length_a is not None
+            assert cell.length_a > 1.05
+
+
+def test_the_target_as_its_own_draft_is_always_accepted(own_draft: tuple[Run, list[psutil.Process]]) -> None:
     # But for the prompt with a grammar, which vLLM's drafter does not know of.
-    free = [t for t in run.measurements["vllm-draft_model-g3-b2-r0k0"].traces if t.prompt_id != "choice"]
-    pooled = from_requests(free, GAMMA)
+    traces = own_draft[0].measurements["vllm-draft_model-g3-b2-r0k0"].traces
+    pooled = from_requests([t for t in traces if t.prompt_id != "choice"], GAMMA)
     assert pooled is not None
     assert pooled.counts.mean_length_per_draft() == GAMMA + 1
     assert pooled.counts.draft_rate() == 1
     assert pooled.alpha() == 1
 
 
-@pytest.mark.parametrize("cell", ["ngram-g3-b1", "ngram-g3-b2", "draft_model-g3-b2"])
-def test_acceptance_from_requests_equals_the_counters(run: Run, cell: str) -> None:
-    measurement = run.measurements[f"vllm-{cell}-r0k0"]
+def test_an_engine_that_is_killed_in_a_cell_is_one_failed_cell_and_the_rest_is_measured(
+    own_draft: tuple[Run, list[psutil.Process]],
+) -> None:
+    measurements = own_draft[0].measurements
+    assert len(measurements) == 4
+    failed = [m for m in measurements.values() if m.status == "failed"]
+    assert [m.id for m in failed] == [KILLED]
+    assert any(words in (failed[0].error or "") for words in ("the engine died", "the server ended", "every request"))
+
+
+def test_no_process_of_any_server_is_left(own_draft: tuple[Run, list[psutil.Process]]) -> None:
+    servers = own_draft[1]
+    assert len(servers) >= 3 * 2, "three starts, each with an engine behind its HTTP server"
+    _, alive = psutil.wait_procs(servers, timeout=5)
+    assert not alive
+
+
+def test_grammar_in_a_workload_line_reaches_the_server(own_draft: tuple[Run, list[psutil.Process]]) -> None:
+    traces = [t for m in own_draft[0].measurements.values() for t in m.traces]
+    texts = {t.text for t in traces if t.prompt_id == "choice" and t.error is None}
+    assert texts <= {"chair", "magenta and nothing else"}
+    assert texts
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+@pytest.mark.parametrize("method", METHODS)
+def test_acceptance_from_requests_equals_the_counters(run: Run, method: str, batch_size: int) -> None:
+    measurement = run.measurements[f"vllm-{method}-g3-b{batch_size}-r0k0"]
     assert measurement.counters is not None
     counters = measurement.counters.acceptance
     pooled = from_requests(measurement.traces, GAMMA)
@@ -147,21 +209,12 @@ def test_acceptance_from_requests_equals_the_counters(run: Run, cell: str) -> No
 
 
 def test_no_figure_of_a_sound_cell_is_marked_as_impossible(run: Run) -> None:
-    codes = {
-        mark.code for name in ("none-b2", "ngram-b1", "ngram-b2", "draft_model-b2") for mark in run.cells[name].marks
-    }
+    codes = {mark.code for cell in run.cells.values() for mark in cell.marks}
     assert not codes & {"counters_differ", "token_identity", "acceptance_above_gamma", "settings_differ"}
 
 
-def test_grammar_in_a_workload_line_reaches_the_server(run: Run) -> None:
-    texts = {t.text for m in run.measurements.values() for t in m.traces if t.prompt_id == "choice" and t.error is None}
-    assert texts <= {"chair", "magenta and nothing else"}
-    assert texts
-
-
 def test_the_kv_cache_is_reported(run: Run) -> None:
-    for name in ("none-b1", "ngram-b2"):
-        cell = run.cells[name]
+    for cell in run.cells.values():
         assert cell.kv_capacity_tokens is not None
         assert cell.kv_capacity_tokens > 2 * 512
         assert cell.preemptions == 0
@@ -170,7 +223,7 @@ def test_the_kv_cache_is_reported(run: Run) -> None:
 
 def test_settings_are_read_back_as_they_were_asked(run: Run) -> None:
     launches = run.sweep.store.launches()
-    assert set(launches) == {"none-r0", "ngram-g3-r0", "draft_model-g3-r0"}
+    assert set(launches) == {"none-r0", *(f"{method}-g3-r0" for method in METHODS)}
     for launch in launches.values():
         assert launch["differences"] == []
         assert launch["version"].startswith("0.")

@@ -11,6 +11,8 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from specbench.train.draft_files import write_reduced
+
 SPECIAL_TOKENS = ("<|im_start|>", "<|im_end|>")
 CHAT_TEMPLATE = (
     "{% for m in messages %}"
@@ -89,4 +91,14 @@ def pruned(target: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("pruned")
     model.save_pretrained(directory)
     byte_tokenizer().save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def reduced(pruned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pruned model with a head for every token but one in three."""
+    directory = tmp_path_factory.mktemp("reduced")
+    state = LlamaForCausalLM.from_pretrained(pruned).state_dict()
+    tensors = {name: tensor for name, tensor in state.items() if not name.startswith(("model.embed", "lm_head"))}
+    write_reduced(directory, tensors, torch.tensor([t for t in range(258) if t % 3]), pruned)
     return directory

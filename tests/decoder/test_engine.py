@@ -36,9 +36,10 @@ SAMPLED = SamplingParams(temperature=0.8, max_tokens=MAX_TOKENS, ignore_eos=True
 
 
 @pytest.fixture(scope="module")
-def engine(target: Path, pruned: Path) -> Callable[..., Engine]:
-    """An engine over the tiny target; `self` is the target as its own draft, `pruned` its layer-pruned copy."""
-    drafters = {"none": None, "ngram": None, "self": target, "pruned": pruned}
+def engine(target: Path, pruned: Path, reduced: Path) -> Callable[..., Engine]:
+    """An engine over the tiny target; `self` is the target as its own draft, `pruned` its layer-pruned copy, `reduced`
+    that with a head for a part of the vocabulary."""
+    drafters = {"none": None, "ngram": None, "self": target, "pruned": pruned, "reduced": reduced}
 
     def make(method: str = "none", gamma: int = 0, **settings: Any) -> Engine:
         drafter = drafters[method]
@@ -116,7 +117,7 @@ def test_plain_greedy_decoding_is_that_of_transformers(
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)
-@pytest.mark.parametrize("method", ["ngram", "self", "pruned"])
+@pytest.mark.parametrize("method", ["ngram", "self", "pruned", "reduced"])
 def test_greedy_tokens_do_not_change(
     engine: Callable[..., Engine], plain: Callable[..., dict[str, list[int]]], method: str, batch_size: int, gamma: int
 ) -> None:
@@ -153,7 +154,7 @@ def test_a_pruned_draft_is_accepted_in_part(engine: Callable[..., Engine]) -> No
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)
-@pytest.mark.parametrize("method", ["ngram", "self", "pruned"])
+@pytest.mark.parametrize("method", ["ngram", "self", "pruned", "reduced"])
 def test_coupled_verification_gives_the_same_sampled_tokens_for_the_same_seeds(
     engine: Callable[..., Engine], plain: Callable[..., dict[str, list[int]]], method: str, batch_size: int, gamma: int
 ) -> None:
@@ -162,7 +163,7 @@ def test_coupled_verification_gives_the_same_sampled_tokens_for_the_same_seeds(
     assert tokens(run(speculating, requests(*mixed))) == plain(*mixed, verification="coupled")
 
 
-@pytest.mark.parametrize("method", ["none", "ngram", "pruned"])
+@pytest.mark.parametrize("method", ["none", "ngram", "pruned", "reduced"])
 def test_sampled_tokens_do_not_depend_on_batch_mates(engine: Callable[..., Engine], method: str) -> None:
     def make(batch_size: int) -> Engine:
         return engine(method, 0 if method == "none" else 3, max_batch_size=batch_size)

@@ -9,20 +9,22 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from specbench.decoder import noise
 from specbench.decoder.batch import Batch
 from specbench.decoder.cache import KVCache
 from specbench.decoder.drafters.base import Draft, DrafterContext
+from specbench.decoder.drafters.choose import choose
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.models.prefill import prefill
 from specbench.decoder.request import SequenceState
-from specbench.decoder.sampling import draw, warp
 
 
 class DraftModel:
     """Drafts greedily for greedy rows, and for others samples from its own distribution, warped as the target's is.
 
-    Its cache follows the target's rules. It lags by one token after a full acceptance (the last drafted token never
+    A model directory may hold a head for a part of the vocabulary (`d2t`, as EAGLE-3 heads have): a small model reads
+    little besides its head.
+
+    The cache follows the target's rules. It lags by one token after a full acceptance (the last drafted token never
     went through it), by more where steps had no draft, so each draft begins with a pass over all that is unseen.
     """
 
@@ -51,11 +53,8 @@ class DraftModel:
             view = self._cache.at(slice(0, batch.size), positions, positions, used=max(lengths) + step)
             logits = self._model.forward(tokens, view, logits=1).logits
             positions = positions[:, -1:] + 1
-            if batch.warp.all_greedy:
-                tokens = logits.argmax(-1)
-            else:
-                q = warp(logits, batch.warp)
-                tokens = draw(q, noise.exponential(batch.seeds, positions, batch.draft_stream, q.shape[-1]))
+            tokens, q = choose(batch, logits, positions, self._model.config.vocab_size, self._model.token_ids)
+            if q is not None:
                 probs.append(q)
             drafted.append(tokens)
         for row in live:

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specbench.decoder import noise
 from specbench.decoder.batch import Batch
 from specbench.decoder.cache import KVCache
 from specbench.decoder.drafters.base import Draft, DrafterContext
+from specbench.decoder.drafters.choose import choose
 from specbench.decoder.models.eagle3 import Eagle3Head
 from specbench.decoder.models.prefill import CHUNK
 from specbench.decoder.request import SequenceState
-from specbench.decoder.sampling import draw, warp
 
 
 class Eagle3Drafter:
@@ -61,7 +60,7 @@ class Eagle3Drafter:
         for step in range(gamma):
             view = self._cache.at(slice(0, batch.size), positions, positions, used=longest - 1 + step)
             logits, hidden = head.forward(tokens, hidden, view)
-            tokens, q = self._choose(batch, logits, positions[:, -1:] + 2)
+            tokens, q = choose(batch, logits, positions[:, -1:] + 2, head.config.layer.vocab_size, head.token_ids)
             positions = positions[:, -1:] + 1
             drafted.append(tokens)
             if q is not None:
@@ -99,18 +98,6 @@ class Eagle3Drafter:
         tokens, places = (torch.tensor(x, dtype=torch.int64, device=batch.device) for x in (newest, at))
         # The pair of a token belongs to the position before it; a dead row's only token stays at 0.
         return tokens, (places - 1).clamp_min_(0), torch.stack([torch.cat(features) for features in waiting])
-
-    def _choose(self, batch: Batch, logits: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
-        # logits [B, 1, V_d] · positions [B, 1], the place of the token chosen -> [B, 1], probabilities [B, 1, V] | None
-        ids = self._head.token_ids
-        if batch.warp.all_greedy:
-            return ids[logits.argmax(-1)], None
-        q, vocab = warp(logits, batch.warp), self._head.config.layer.vocab_size
-        # Noise belongs to the target's tokens, so that coupled verification meets the same numbers.
-        chosen = draw(q, noise.exponential(batch.seeds, positions, batch.draft_stream, vocab)[..., ids])
-        if batch.draft_stream == noise.TARGET:
-            return ids[chosen], None
-        return ids[chosen], q.new_zeros(*q.shape[:2], vocab).index_copy_(2, ids, q)
 
 
 def load(context: DrafterContext) -> Eagle3Drafter:

@@ -49,6 +49,8 @@ class Llama:
     """A target or a draft model. Weights are laid out for decoding once, at load; nothing is trained here.
 
     weights_bytes: the model's parameters in `dtype`, a tied head counted once
+    token_ids:     [V_d] int64, ascending: the token that each logit stands for, where the head speaks only a part of
+                   the vocabulary (`d2t` in the checkpoint: token less number); None for an ordinary model
     """
 
     def __init__(self, config: ModelConfig, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> None:
@@ -64,6 +66,10 @@ class Llama:
         self.layers = [load_layer(config, weight, f"model.layers.{i}.") for i in range(config.num_layers)]
         self.norm = weight("model.norm.weight")
         self.head = linear(self.embeddings if config.tied_embeddings else weight("lm_head.weight"))
+        self.token_ids: Tensor | None = None
+        if "d2t" in checkpoint:
+            offsets = checkpoint.tensor("d2t").to(device)
+            self.token_ids = offsets + torch.arange(len(offsets), device=device)
         self.frequencies = frequencies(config).to(device)
 
     @classmethod

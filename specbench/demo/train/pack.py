@@ -2,7 +2,8 @@
 
     python -m specbench.demo.train.pack TRAINED
 
-TRAINED is the --output of `specbench train eagle3`. Only what was trained is kept; `demo.heads` makes it whole.
+TRAINED is the --output of `specbench train eagle3` or `specbench train draft-model`. Only what was trained is kept;
+`demo.heads` and `demo.draft_model` make it whole.
 """
 
 from __future__ import annotations
@@ -14,26 +15,33 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from specbench.demo.heads import TOKEN_IDS, WEIGHTS
+from specbench.demo import draft_model, heads
+from specbench.demo.materialise import TOKEN_IDS
+from specbench.train.draft_files import EMBEDDINGS, HEAD, OFFSETS
+from specbench.train.draft_model import REDUCED
 from specbench.train.pipeline import REPORT
 
 
-def pack(trained: Path, weights: Path) -> None:
-    """Write `weights` and, beside it, the training's report under the same name."""
-    tensors = load_file(trained / "safeailab" / "model.safetensors")
-    offsets = tensors.pop("d2t")
-    for derived in ("lm_head.weight", "t2d"):
-        del tensors[derived]
+def pack(trained: Path) -> None:
+    """Write the package's weights and, beside them, the training's report under the same name."""
+    if (trained / REDUCED).exists():
+        weights, tensors = draft_model.WEIGHTS, load_file(trained / REDUCED / "model.safetensors")
+        offsets = tensors.pop(OFFSETS)
+        del tensors[EMBEDDINGS], tensors[HEAD]
+        tensors = draft_model.quantized(tensors)
+    else:
+        weights, tensors = heads.WEIGHTS, load_file(trained / "safeailab" / "model.safetensors")
+        offsets = tensors.pop(OFFSETS)
+        del tensors[HEAD], tensors["t2d"]
     tensors[TOKEN_IDS] = (offsets + torch.arange(len(offsets))).to(torch.int32)
-    weights.parent.mkdir(exist_ok=True)
     save_file(tensors, weights)
     shutil.copyfile(trained / REPORT, weights.with_suffix(".json"))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Put a trained demo head into the package.")
+    parser = argparse.ArgumentParser(description="Put a trained demo drafter into the package.")
     parser.add_argument("trained", type=Path)
-    pack(parser.parse_args().trained, WEIGHTS)
+    pack(parser.parse_args().trained)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from transformers import LlamaForCausalLM
 from specbench.decoder import noise
 from specbench.decoder.batch import Batch
 from specbench.decoder.drafters.draft_model import DraftModel
+from specbench.decoder.load import load_engine
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.request import Request, SequenceState
 from specbench.decoder.sampling import SamplingParams
@@ -102,3 +103,28 @@ def test_a_row_is_reused_without_a_trace_of_who_was_there(drafter: DraftModel, o
         drafts = step(drafter, [None, state], [0, 3])
         assert drafts[1] == continuation(oracle, state.tokens, 3)
         drafter.release(1)
+
+
+def test_a_head_for_a_part_of_the_vocabulary_drafts_its_best_token_and_gives_none_else_a_chance(
+    reduced: Path, oracle: LlamaForCausalLM
+) -> None:
+    drafter = DraftModel(Llama.from_directory(reduced, torch.float32, CPU), rows=2, slots=64)
+    rows: list[SequenceState | None] = [
+        sequence([5, 6, 7]),
+        sequence([5, 6, 7], SamplingParams(temperature=1.0)),
+    ]
+    for row in (0, 1):
+        drafter.prefill(row, sequence([5, 6]), None)
+    with torch.inference_mode():
+        draft = drafter.propose(Batch.of(rows, noise.DRAFT, CPU), [1, 1])
+        logits = oracle(torch.tensor([[5, 6, 7]])).logits[0, -1]
+    spoken = torch.tensor([token % 3 > 0 for token in range(258)])
+    logits = logits.masked_fill(~spoken, float("-inf"))
+    assert draft.tokens[0].item() == logits.argmax()
+    assert draft.probs is not None
+    torch.testing.assert_close(draft.probs[1, 0], logits.softmax(-1))
+
+
+def test_such_a_model_is_refused_as_a_target(reduced: Path) -> None:
+    with pytest.raises(ValueError, match="it can draft, and not be a target"):
+        load_engine(reduced, max_model_len=64)

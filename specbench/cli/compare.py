@@ -1,0 +1,57 @@
+"""`specbench compare`: two runs side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from specbench.equivalence.across_backends import CellAgreement, DraftedStep
+
+
+def compare(
+    run_a: Path = typer.Argument(..., metavar="RUN_A", help="Directory of a run, as `specbench sweep` made it."),
+    run_b: Path = typer.Argument(..., metavar="RUN_B", help="Directory of a run with another backend."),
+    across_backends: bool = typer.Option(
+        ..., "--across-backends", help="Do two engines give the same tokens, and accept the same drafts step by step?"
+    ),
+    json_output: bool = typer.Option(False, "--json", help="Print everything as one JSON object, for machines."),
+) -> None:
+    """Do two engines speculate alike? Needs two runs of the same target, drafters and prompts, greedy, in float32.
+
+    Acceptance is then a property of target and drafter: token ids and the accepted count of every step must be the
+    same. Where they are not, one of the engines is wrong. Exit code 3 where any cell differs.
+
+    Example: specbench compare reports/on-vllm reports/on-reference --across-backends
+    """
+    import json
+    from dataclasses import asdict
+
+    from specbench.cli.table import print_table
+    from specbench.equivalence.across_backends import compare_runs
+    from specbench.store.run import RunStore
+
+    cells = compare_runs(RunStore.open(run_a), RunStore.open(run_b))
+    if json_output:
+        typer.echo(json.dumps({"cells": [{**asdict(c), "verdict": c.verdict} for c in cells]}, indent=2))
+    else:
+        columns = ("cell", "same tokens", "same steps", "steps", "AL", "AL", "verdict")
+        print_table(f"{run_a} and {run_b}", columns, map(_row, cells))
+        for cell in cells:
+            for d in cell.differences[:1]:
+                typer.echo(f"{cell.cell}: {d.prompt_id} differs first at draft {d.step}: {_step(d.a)} | {_step(d.b)}")
+    if any(c.verdict == "DIFFER" for c in cells):
+        raise typer.Exit(3)
+
+
+def _row(cell: CellAgreement) -> tuple[str, ...]:
+    lengths = ("-" if length is None else f"{length:.3f}" for length in (cell.length_a, cell.length_b))
+    agreeing = cell.compared - len(cell.differences)
+    steps = (f"{agreeing} of {cell.compared}", str(cell.steps)) if cell.speculative else ("-", "-")
+    return (cell.cell, f"{cell.same_ids} of {cell.requests}", *steps, *lengths, cell.verdict)
+
+
+def _step(step: DraftedStep | None) -> str:
+    return "no such draft" if step is None else f"{step[1]} of {step[0]} accepted"

@@ -1,0 +1,193 @@
+"""Do two engines speculate alike? Greedy acceptance is a property of target and drafter, not of the engine.
+
+Two runs with the same target, drafters and prompts: of every request that both answered with the same token ids, the
+drafts must have had the same lengths and fared the same, step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal
+
+from specbench.acceptance import AcceptanceCounts
+from specbench.errors import SpecbenchError
+from specbench.replay.records import RequestAcceptance, RequestTrace
+from specbench.store.measurement import Measurement
+from specbench.store.run import RunStore
+
+Verdict = Literal["AGREE", "DIFFER", "NOT_COMPARED"]
+DraftedStep = tuple[int, int]
+"""Tokens drafted and accepted in one step, as far as the output had room for them."""
+
+_MUST_MATCH = ("max_tokens", "temperature", "seed", "prompts", "dtype", "chat_template_kwargs")
+
+
+@dataclass(frozen=True, slots=True)
+class StepDifference:
+    """The first step of a request in which the engines differ.
+
+    step: 0-based among its steps that had a draft;  a, b: what each engine made of it, None where it had no such step
+    """
+
+    prompt_id: str
+    index: int
+    step: int
+    a: DraftedStep | None
+    b: DraftedStep | None
+
+
+@dataclass(frozen=True, slots=True)
+class CellAgreement:
+    """One cell in both runs.
+
+    cell:       `workload-method-bN`, the same name in both
+    requests:   answered by both, with token ids;  same_ids: those in which the ids are the same
+    compared:   of those, the ones whose steps both engines list;  steps: how many steps with a draft these have
+    differences: one for each of the compared requests whose steps differ
+    length_a, length_b: mean acceptance length over the steps with a draft; None where nothing was drafted
+    """
+
+    cell: str
+    requests: int
+    same_ids: int
+    compared: int
+    steps: int
+    differences: tuple[StepDifference, ...]
+    length_a: float | None
+    length_b: float | None
+    speculative: bool
+
+    @property
+    def verdict(self) -> Verdict:
+        """DIFFER also where ids do: in float32 greedy decoding gives the same tokens in every correct engine."""
+        if self.differences or self.same_ids < self.requests:
+            return "DIFFER"
+        return "AGREE" if self.requests and (self.compared or not self.speculative) else "NOT_COMPARED"
+
+
+def compare_runs(a: RunStore, b: RunStore) -> list[CellAgreement]:
+    """Every cell that both runs measured, the first sound measurement of each.
+
+    Raises SpecbenchError, with the reasons, where different outcomes would be no one's fault.
+    """
+    if reasons := _obstacles(a.manifest, b.manifest):
+        raise SpecbenchError(f"{a.path} and {b.path} cannot be compared across backends: {'; '.join(reasons)}.")
+    cells_a, cells_b = (_first_of_each_cell(store.measurements()) for store in (a, b))
+    shared = [cell for cell in cells_a if cell in cells_b]
+    if not shared:
+        raise SpecbenchError(
+            f"{a.path} and {b.path} have no cell in common: measure the same workload, method, gamma and batch size "
+            "with both backends."
+        )
+    return [compare_cells(cell, cells_a[cell].traces, cells_b[cell].traces) for cell in shared]
+
+
+def compare_cells(cell: str, a: Iterable[RequestTrace], b: Iterable[RequestTrace]) -> CellAgreement:
+    """Two measurements of one cell, request by request (`index`)."""
+    others = {t.index: t for t in b}
+    pairs = [(t, others[t.index]) for t in a if t.index in others and _answered(t) and _answered(others[t.index])]
+    same = [(x, y) for x, y in pairs if x.token_ids == y.token_ids]
+    aligned = [(x, steps) for x, y in same if (steps := align(len(x.token_ids or ()), x.acceptance, y.acceptance))]
+    differences = []
+    for trace, (steps_a, steps_b) in aligned:
+        for step, (left, right) in enumerate(zip_longest(steps_a, steps_b)):
+            if left != right:
+                differences.append(StepDifference(trace.prompt_id, trace.index, step, left, right))
+                break
+    return CellAgreement(
+        cell=cell,
+        requests=len(pairs),
+        same_ids=len(same),
+        compared=len(aligned),
+        steps=sum(len(steps_a) for _, (steps_a, _) in aligned),
+        differences=tuple(differences),
+        length_a=_mean_length(steps_a for _, (steps_a, _) in aligned),
+        length_b=_mean_length(steps_b for _, (_, steps_b) in aligned),
+        speculative=any(x.acceptance or y.acceptance for x, y in pairs),
+    )
+
+
+def align(
+    tokens: int, a: RequestAcceptance | None, b: RequestAcceptance | None
+) -> tuple[list[DraftedStep], list[DraftedStep]] | None:
+    """The steps with a draft of one request in two engines, made comparable; None where that cannot be done.
+
+    tokens: output tokens, the same in both
+    Engines differ in what they list, not in what they do: vLLM leaves out steps without a draft, and drafts past the
+    token limit, counting what no output has room for. One engine that lists every step tells how many tokens were
+    still to come at each; both are cut there. A step that had room for its bonus token alone is left out.
+    """
+    steps_a, steps_b = _steps(a), _steps(b)
+    if steps_a is None or steps_b is None:
+        return None
+    guides = [steps for steps in (steps_a, steps_b) if _is_complete(steps, tokens)]
+    if not guides:
+        return None
+    room, left = [], tokens - 1  # the first token is the prefill's
+    for drafted, accepted in max(guides, key=len):
+        if drafted or left == 1:
+            room.append(left - 1)
+        left -= accepted + 1
+    return _cut(steps_a, room), _cut(steps_b, room)
+
+
+def _cut(steps: Iterable[DraftedStep], room: Sequence[int]) -> list[DraftedStep]:
+    """Steps with a draft, each cut to the drafted tokens that the output had room for; without any, it is left out."""
+    drafts = zip_longest([step for step in steps if step[0]], room)
+    fitted = [
+        None if step is None else (step if space is None else (min(step[0], space), min(step[1], space)))
+        for step, space in drafts
+    ]
+    return [step for step in fitted if step is not None and step[0]]
+
+
+def _answered(trace: RequestTrace) -> bool:
+    return trace.error is None and trace.token_ids is not None
+
+
+def _steps(acceptance: RequestAcceptance | None) -> list[DraftedStep] | None:
+    if acceptance is None or acceptance.per_step_drafted is None or acceptance.per_step_accepted is None:
+        return None
+    return list(zip(acceptance.per_step_drafted, acceptance.per_step_accepted, strict=True))
+
+
+def _is_complete(steps: Sequence[DraftedStep], tokens: int) -> bool:
+    """Whether all of the output is accounted for; the last step may have been cut by the end of the output."""
+    before_last = 1 + sum(accepted + 1 for _, accepted in steps[:-1])
+    last = steps[-1][1] + 1 if steps else 0
+    return before_last < tokens <= before_last + last or (tokens <= 1 and not steps)
+
+
+def _mean_length(requests: Iterable[Sequence[DraftedStep]]) -> float | None:
+    steps = [step for request in requests for step in request]
+    drafted, accepted = (sum(step[i] for step in steps) for i in (0, 1))
+    return AcceptanceCounts(len(steps), drafted, accepted).mean_length()
+
+
+def _first_of_each_cell(measurements: Iterable[Measurement]) -> dict[str, Measurement]:
+    first: dict[str, Measurement] = {}
+    for measurement in measurements:
+        if measurement.status == "ok":
+            first.setdefault(measurement.cell.id, measurement)
+    return first
+
+
+def _obstacles(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """Why two runs would differ even on correct engines."""
+    found = []
+    if a["target"]["digest"] != b["target"]["digest"]:
+        found.append("they measured different targets")
+    if a["workloads"] != b["workloads"]:
+        found.append("they replayed different workload files")
+    for method in a["drafters"].keys() & b["drafters"].keys():
+        if a["drafters"][method] != b["drafters"][method]:
+            found.append(f"the drafters of method {method} are different files")
+    for name in _MUST_MATCH:
+        x, y = a["config"].get(name), b["config"].get(name)
+        if x != y:
+            found.append(f"{name} is {x!r} in one and {y!r} in the other")
+    if a["config"]["temperature"] != 0:
+        found.append("at a temperature above 0 engines draw different tokens")
+    return found

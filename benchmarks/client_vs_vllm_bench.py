@@ -5,7 +5,7 @@
 Both keep the same number of greedy completions in flight, in the same order. Compared are output tokens per second over
 the whole run, mean TTFT, mean TPOT, and mean ITL by the rule "chunk" (one gap per streamed chunk), which is vLLM's.
 Each is shown as mean ± standard deviation over rounds; the two agree where 0 lies in the 95% interval (Welch) of their
-difference. Needs `specbench backend install vllm --cpu` (or --device cuda and the GPU build).
+difference. Needs `specbench backend install vllm --cpu --with bench` (or --device cuda and the GPU build).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ async def measure(arguments: argparse.Namespace) -> tuple[list[Figures], list[Fi
     """Figures of each round by our client and by vLLM's; which of them goes first alternates."""
     target, python = resolve_target(arguments.target), engine_python("vllm", arguments.device)
     if subprocess.run([python, "-c", "import pandas"], stderr=subprocess.DEVNULL).returncode:
-        sys.exit(f"vLLM's client reads its prompts with pandas: {python} -m pip install pandas")
+        sys.exit("vLLM's client reads its prompts with pandas: specbench backend install vllm --cpu --with bench")
     launch = Launch(
         target=target,
         target_name="target",

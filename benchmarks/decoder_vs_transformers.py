@@ -1,6 +1,6 @@
 """The reference decoder against transformers: the same model, drafts, dtype, gamma and prompts, in one interleaved run.
 
-    python benchmarks/decoder_vs_transformers.py TARGET [--drafter DIR] [--json FILE]
+    python benchmarks/decoder_vs_transformers.py [--target DIR] [--drafter DIR] [--json FILE]
 
 Three pairs: plain decoding; prompt lookup (ours: n-grams of 4 to 2 tokens, theirs: `prompt_lookup_num_tokens`); a draft
 model (theirs: `assistant_model` with a constant number of tokens and no confidence threshold). All greedy at batch 1.
@@ -28,6 +28,8 @@ from specbench.decoder.engine import Engine
 from specbench.decoder.load import DTYPES, load_engine
 from specbench.decoder.request import Request
 from specbench.decoder.sampling import SamplingParams
+from specbench.drafter import resolve_drafter
+from specbench.target import resolve_target
 
 PROMPTS = (
     "List the months of the year with their number of days, as JSON.",
@@ -54,9 +56,10 @@ class Result:
 
 def main() -> None:
     options = _parser().parse_args()
+    target, drafter = resolve_target(options.target), resolve_drafter("draft_model", options.drafter)
     torch.set_num_threads(options.threads)
     transformers.logging.set_verbosity_error()
-    tokenizer = AutoTokenizer.from_pretrained(options.target)
+    tokenizer = AutoTokenizer.from_pretrained(target)
     prompts = [
         tokenizer.apply_chat_template(
             [{"role": "user", "content": text}], add_generation_prompt=True, return_dict=False
@@ -64,7 +67,7 @@ def main() -> None:
         for text in PROMPTS
     ]
     results = []
-    for pair, arms in _pairs(options).items():
+    for pair, arms in _pairs(options, target, drafter).items():
         r = _race(pair, *arms, prompts, options.rounds)
         results.append(r)
         print(
@@ -75,9 +78,10 @@ def main() -> None:
         )
     if options.json:
         report = {
-            "target": Path(options.target).name,
-            "drafter": Path(options.drafter or options.target).name,
-            **{name: getattr(options, name) for name in ("dtype", "gamma", "max_tokens", "rounds", "threads")},
+            **{
+                name: getattr(options, name)
+                for name in ("target", "drafter", "dtype", "gamma", "max_tokens", "rounds", "threads")
+            },
             "prompts": len(prompts),
             "machine": f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}",
             "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
@@ -86,20 +90,19 @@ def main() -> None:
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
-def _pairs(options: argparse.Namespace) -> dict[str, tuple[Engine, Decode]]:
+def _pairs(options: argparse.Namespace, target_directory: Path, drafter: Path) -> dict[str, tuple[Engine, Decode]]:
     """Per pair: our engine, and transformers' way of doing the same."""
-    drafter = options.drafter or options.target
     target, assistant = (
         AutoModelForCausalLM.from_pretrained(directory, dtype=DTYPES[options.dtype]).eval()
-        for directory in (options.target, drafter)
+        for directory in (target_directory, drafter)
     )
     assistant.generation_config.num_assistant_tokens = options.gamma
     assistant.generation_config.num_assistant_tokens_schedule = "constant"
     assistant.generation_config.assistant_confidence_threshold = 0.0
 
-    def ours(method: str, drafter: str | None = None) -> Engine:
+    def ours(method: str, drafter: Path | None = None) -> Engine:
         return load_engine(
-            options.target,
+            target_directory,
             method=method,
             gamma=0 if method == "none" else options.gamma,
             drafter=drafter,
@@ -172,8 +175,8 @@ def _seconds(decode: Decode, prompts: list[list[int]]) -> float:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target", help="Hugging Face directory of the target")
-    parser.add_argument("--drafter", help="directory of the draft model; the target itself by default")
+    parser.add_argument("--target", default="demo", help="demo, or a Hugging Face directory")
+    parser.add_argument("--drafter", default="demo", help="demo, or the directory of a draft model")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--gamma", type=int, default=4)
     parser.add_argument("--max-tokens", type=int, default=64)

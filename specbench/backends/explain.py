@@ -48,8 +48,8 @@ CAUSES = (
     ),
     (
         r"[Aa]rctic[-_ ][Ii]nference",
-        "Suffix decoding needs one more package in the engine's environment: "
-        "PYTHON -m pip install --no-deps arctic-inference==0.1.1",
+        "Suffix decoding needs one more package in the engine's environment: `specbench backend install vllm --with "
+        "suffix` (with --cpu as before), or in your own: PYTHON -m pip install --no-deps arctic-inference==0.1.1",
     ),
     (
         r"Unsupported speculative method: '?(\w+)",

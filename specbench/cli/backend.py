@@ -53,6 +53,9 @@ def install(
     engine: str = typer.Argument(help="Which one: vllm."),
     cpu: bool = typer.Option(False, "--cpu", help="The build for machines without a GPU."),
     version: str | None = typer.Option(None, help="Another version than the one that specbench was tested with."),
+    extras: str | None = typer.Option(
+        None, "--with", help="For vLLM: suffix (what method suffix needs; compiled, minutes), bench (its own client)."
+    ),
     quiet: bool = typer.Option(False, "--quiet", help="No progress."),
 ) -> None:
     """Install an engine into an environment of its own, in specbench's cache. Run again, it goes on where it stopped.
@@ -60,12 +63,14 @@ def install(
     Example: specbench backend install vllm --cpu
     """
     from specbench.backends.environments import install as install_engine
+    from specbench.cli.options import words
 
     environment = install_engine(
         engine,
         "cpu" if cpu else "gpu",
         version,
         (lambda text: None) if quiet else lambda text: typer.echo(text, err=True),
+        words(extras, "--with") if extras else (),
     )
     typer.echo(environment.python)
 

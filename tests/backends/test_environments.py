@@ -25,6 +25,7 @@ RECIPE = Recipe(
     disk_bytes=1,
     uninstall=("toy_trouble",),
     alias="toy",
+    extras={"speed": ("--no-deps", "toy_extra==1.0")},
 )
 
 
@@ -70,6 +71,15 @@ def test_an_interrupted_installation_goes_on_and_a_whole_one_is_not_touched(whee
     said.clear()
     assert install("toy", "cpu", say=said.append) == environment
     assert said == [f"{environment.path} is there already."]
+
+
+def test_an_extra_is_added_to_an_environment_that_is_there_already(wheels: Path) -> None:
+    environment = install("toy", "cpu")
+    write_wheel(wheels, "toy_extra", "")
+    install("toy", "cpu", extras=("speed",))
+    assert list(environment.path.glob("lib/*/site-packages/toy_extra.py"))
+    with pytest.raises(SpecbenchError, match=r"no extra called 'looks'\. It has: speed"):
+        install("toy", "cpu", extras=("looks",))
 
 
 def test_an_engine_that_does_not_import_is_not_ready(wheels: Path) -> None:

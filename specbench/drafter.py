@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from specbench.demo import draft_model, heads
+from specbench.demo.materialise import place
 from specbench.errors import SpecbenchError
 from specbench.target import resolve_target
 
@@ -22,16 +24,26 @@ def resolve_drafter(method: str, name: str, progress: Callable[[str], None] = lo
     """
     match method, name:
         case "eagle3", "demo":
-            from specbench.demo.heads import eagle3_head
-
-            return eagle3_head(progress=progress)
-        case "draft_model", "demo" | "demo-reduced":
-            from specbench.demo.draft_model import demo_draft_model
-
-            return demo_draft_model("full" if name == "demo" else "reduced", progress)
+            return heads.eagle3_head(progress=progress)
+        case "draft_model", "demo":
+            return draft_model.demo_draft_model("full", progress)
+        case "draft_model", "demo-reduced":
+            return draft_model.demo_draft_model("reduced", progress)
         case _, "demo" | "demo-reduced":
             raise SpecbenchError(
                 f"there is no drafter {name} for method {method}; there are eagle3=demo, draft_model=demo and "
                 f"draft_model=demo-reduced. Give a directory: --drafter {method}=DIRECTORY."
             )
     return resolve_target(name, progress)
+
+
+def demo_drafter_path(method: str, name: str) -> Path | None:
+    """Where a drafter of the demo is, or will be once it is used; None for another name."""
+    match method, name:
+        case "eagle3", "demo":
+            return place(heads.WEIGHTS, "safeailab")
+        case "draft_model", "demo":
+            return place(draft_model.WEIGHTS, "full")
+        case "draft_model", "demo-reduced":
+            return place(draft_model.WEIGHTS, "reduced")
+    return None

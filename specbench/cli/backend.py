@@ -86,6 +86,8 @@ def command(
     max_model_len: int | None = typer.Option(None),
     dtype: str | None = typer.Option(None, help="float32 or bfloat16."),
     device: str | None = typer.Option(None, help="cpu or cuda."),
+    threads: int | None = typer.Option(None, help="CPU threads of the engine."),
+    verification: str | None = typer.Option(None, help="Of the reference decoder: rejection or coupled."),
     python: Path | None = typer.Option(None, help="Interpreter of the engine's environment."),
     container: str | None = typer.Option(None, help="Image to run the engine in."),
     engine_arg: list[str] | None = typer.Option(None, help="Appended to the engine's command line; repeatable."),
@@ -93,6 +95,7 @@ def command(
     quantization: str | None = typer.Option(None),
     memory_fraction: float | None = typer.Option(None),
     kv_cache: str | None = typer.Option(None, help="Such as 2GiB."),
+    prefix_caching: bool | None = typer.Option(None, "--prefix-caching/--no-prefix-caching"),
     baseline: str | None = typer.Option(None, help="matched or as-deployed."),
     config: Path | None = typer.Option(None, help="A sweep's YAML file with any of these."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
@@ -105,34 +108,17 @@ def command(
 
     Keys of --json: per arm (none, ngram-g4, …) its argv, env and files.
     """
+    options = locals()
+
     import json
     from dataclasses import asdict
 
-    from specbench.cli.options import pairs, whole_numbers, words
-    from specbench.sweep.config import load_config
+    from specbench.cli.options import given
+    from specbench.sweep.config import SweepConfig, load_config
 
-    given: dict[str, Any] = {
-        "backend": backend,
-        "target": target,
-        "method": method and words(method, "--method"),
-        "drafter": drafter and pairs(drafter, "--drafter"),
-        "gamma": gamma and whole_numbers(gamma, "--gamma"),
-        "batch_size": batch_size and whole_numbers(batch_size, "--batch-size"),
-        "max_model_len": max_model_len,
-        "dtype": dtype,
-        "device": device,
-        "python": python,
-        "container": container,
-        "engine_arg": engine_arg or None,
-        "tensor_parallel": tensor_parallel,
-        "quantization": quantization,
-        "memory_fraction": memory_fraction,
-        "kv_cache": kv_cache,
-        "baseline": baseline,
-        # A command does not depend on prompts, a configuration has to have some.
-        **({} if config else {"workload": ["prompts.jsonl"]}),
-    }
-    settings = load_config(config, {name: value for name, value in given.items() if value is not None})
+    # A command does not depend on prompts, a configuration has to have some.
+    placeholder = {} if config else {"workload": ["prompts.jsonl"]}
+    settings = load_config(config, {**placeholder, **given(options, SweepConfig.model_fields)})
     commands = _commands(settings)
     if as_json:
         typer.echo(json.dumps({label: asdict(made) for label, made in commands.items()}, indent=2))
@@ -142,12 +128,13 @@ def command(
 
 def _commands(config: SweepConfig) -> dict[str, Command]:
     from specbench.backends import get_backend
+    from specbench.drafter import demo_drafter_path
     from specbench.sweep.launch import check_options, make_launch
 
     backend = get_backend(config.backend)
     options = _located(check_options(config, backend), backend, config.device)
     target = _directory(config.target)
-    drafters = {method: _directory(name) for method, name in config.drafter.items()}
+    drafters = {m: demo_drafter_path(m, name) or _directory(name) for m, name in config.drafter.items()}
     commands = {}
     for speculation in config.speculations():
         backend.check(speculation)

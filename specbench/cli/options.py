@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from specbench.errors import SpecbenchError
@@ -58,3 +59,25 @@ def seconds(text: str, flag: str) -> float:
     if not match:
         raise SpecbenchError(f"{flag}: expected a time such as 500ms, 30s or 10m; got {text!r}.")
     return float(match[1]) * _SECONDS[match[2]]
+
+
+_READ: Mapping[str, Callable[[str, str], Any]] = {
+    "workload": words,
+    "method": words,
+    "drafter": pairs,
+    "gamma": whole_numbers,
+    "batch_size": whole_numbers,
+    "chat_template_kwargs": values,
+    "ready_timeout": seconds,
+    "request_timeout": seconds,
+}
+"""Options that are written as text on the command line and are something else in a configuration."""
+
+
+def given(options: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """What was given of these fields, read. options: by name, None or an empty list where nothing was given"""
+    return {
+        name: _READ[name](value, f"--{name.replace('_', '-')}") if name in _READ else value
+        for name, value in options.items()
+        if name in fields and value is not None and value != []
+    }

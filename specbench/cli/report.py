@@ -29,24 +29,20 @@ def report(
 
     Example: specbench report reports/20300101-120000-reference-chat --gpu-price 3.10
     """
+    options = locals()
+
     import json
 
     from specbench.analysis.summary import summarize
+    from specbench.cli.options import given
     from specbench.report.terminal import print_summary
     from specbench.report.write import write_report
     from specbench.store.run import RunStore
+    from specbench.sweep.config import PRICING
 
-    given = {
-        "gpu_price": gpu_price,
-        "gpu_count": gpu_count,
-        "currency": currency,
-        "engineering_cost": engineering_cost,
-        "tokens_per_month": tokens_per_month,
-    }
     store = RunStore.open(run)
     measurements = store.measurements()
-    pricing = {name: value for name, value in given.items() if value is not None}
-    summary = summarize(store, measurements, pricing=pricing)
+    summary = summarize(store, measurements, pricing=given(options, PRICING))
     paths = write_report(summary, measurements, run, output)
     if json_output:
         typer.echo(json.dumps(summary.to_json(), indent=2, ensure_ascii=False, allow_nan=False))

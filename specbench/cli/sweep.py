@@ -29,7 +29,9 @@ def sweep(
         "none is always measured.",
         rich_help_panel=_WHAT,
     ),
-    drafter: str | None = typer.Option(None, help="Drafter weights: draft_model=DIRECTORY.", rich_help_panel=_WHAT),
+    drafter: str | None = typer.Option(
+        None, help="Drafter weights: draft_model=DIRECTORY, eagle3=demo.", rich_help_panel=_WHAT
+    ),
     gamma: str | None = typer.Option(None, help="Tokens proposed per step; comma-separated.", rich_help_panel=_WHAT),
     batch_size: str | None = typer.Option(
         None, help="Requests kept in flight; comma-separated.", rich_help_panel=_WHAT
@@ -77,7 +79,10 @@ def sweep(
     ),
     kv_cache: str | None = typer.Option(None, help="Memory of the KV cache, such as 2GiB.", rich_help_panel=_ENGINE),
     prefix_caching: bool | None = typer.Option(
-        None, "--prefix-caching", help="Share the KV cache of common beginnings, in every arm.", rich_help_panel=_ENGINE
+        None,
+        "--prefix-caching/--no-prefix-caching",
+        help="Share the KV cache of common beginnings, in every arm.",
+        rich_help_panel=_ENGINE,
     ),
     baseline: str | None = typer.Option(
         None,
@@ -109,10 +114,13 @@ def sweep(
     ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Show the plan and stop.", rich_help_panel=_RUN),
     skip_bad_lines: bool | None = typer.Option(
-        None, "--skip-bad-lines", help="Leave out broken workload lines, and count them.", rich_help_panel=_LOAD
+        None,
+        "--skip-bad-lines/--no-skip-bad-lines",
+        help="Leave out broken workload lines, and count them.",
+        rich_help_panel=_LOAD,
     ),
     save_events: bool | None = typer.Option(
-        None, "--save-events", help="Keep the raw event streams in the run.", rich_help_panel=_RUN
+        None, "--save-events/--no-save-events", help="Keep the raw event streams in the run.", rich_help_panel=_RUN
     ),
     ready_timeout: str | None = typer.Option(
         None, help="Until a launch counts as failed, such as 10m.", rich_help_panel=_RUN
@@ -135,57 +143,18 @@ def sweep(
 
     Example: specbench sweep --workload workloads/chat.jsonl --method ngram --gamma 2,4 --batch-size 1,4 --gpu-price 2.5
     """
-    from specbench.cli.options import pairs, seconds, values, whole_numbers, words
+    options = locals()
+
+    from specbench.cli.options import given
     from specbench.errors import SpecbenchError
-    from specbench.sweep.config import load_config
+    from specbench.sweep.config import SweepConfig, load_config
     from specbench.sweep.config import save_config as write_config
 
-    given: dict[str, Any] = {
-        "workload": workload and words(workload, "--workload"),
-        "backend": backend,
-        "target": target,
-        "method": method and words(method, "--method"),
-        "drafter": drafter and pairs(drafter, "--drafter"),
-        "gamma": gamma and whole_numbers(gamma, "--gamma"),
-        "batch_size": batch_size and whole_numbers(batch_size, "--batch-size"),
-        "prompts": prompts,
-        "max_tokens": max_tokens,
-        "temperature": temperature,
-        "top_p": top_p,
-        "top_k": top_k,
-        "seed": seed,
-        "verification": verification,
-        "repeats": repeats,
-        "replicates": replicates,
-        "dtype": dtype,
-        "device": device,
-        "threads": threads,
-        "max_model_len": max_model_len,
-        "python": python,
-        "container": container,
-        "engine_arg": engine_arg or None,
-        "tensor_parallel": tensor_parallel,
-        "quantization": quantization,
-        "memory_fraction": memory_fraction,
-        "kv_cache": kv_cache,
-        "prefix_caching": prefix_caching,
-        "baseline": baseline,
-        "chat_template_kwargs": chat_template_kwargs and values(chat_template_kwargs, "--chat-template-kwargs"),
-        "gpu_price": gpu_price,
-        "gpu_count": gpu_count,
-        "currency": currency,
-        "engineering_cost": engineering_cost,
-        "tokens_per_month": tokens_per_month,
-        "skip_bad_lines": skip_bad_lines,
-        "save_events": save_events,
-        "ready_timeout": ready_timeout and seconds(ready_timeout, "--ready-timeout"),
-        "request_timeout": request_timeout and seconds(request_timeout, "--request-timeout"),
-    }
     if resume:
         if output is None:
             raise SpecbenchError("--resume continues the run in a directory: name it with --output RUN.")
         config = config or output / "config.yaml"
-    settings = load_config(config, {name: value for name, value in given.items() if value is not None})
+    settings = load_config(config, given(options, SweepConfig.model_fields))
     if save_config is not None:
         write_config(settings, save_config)
     if dry_run:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import typer
 
 if TYPE_CHECKING:
+    from specbench.train.pipeline import Recipe
     from specbench.train.report import TrainingReport
 
 app = typer.Typer(help="Train a drafter for your own target and prompts.", no_args_is_help=True)
@@ -18,6 +20,7 @@ def _train() -> None: ...
 
 
 _OUTPUT = typer.Option(help="Directory for data, checkpoints and the drafter; a killed run goes on in it.")
+_DATA = typer.Option(None, help="Directory of the recorded answers, for trainings to share; OUTPUT/data by default.")
 _TARGET = typer.Option("demo", help="The model: demo, a local directory, or a hub id.")
 _PROMPTS = typer.Option(None, help="Workload files to train on, separated by commas.")
 _MAGPIE = typer.Option(0, min=0, help="Further prompts that the target writes itself.")
@@ -34,6 +37,7 @@ _JSON = typer.Option(False, "--json", help="Print the report as one JSON object.
 @app.command()
 def eagle3(
     output: Path = _OUTPUT,
+    data: Optional[Path] = _DATA,  # noqa: UP045
     target: str = _TARGET,
     prompts: Optional[str] = _PROMPTS,  # noqa: UP045
     magpie: int = _MAGPIE,
@@ -63,31 +67,20 @@ def eagle3(
     epochs, draft_vocab_size, coverage, held_out, gamma, acceptance {set: prompts, loops_left_out, steps,
     mean_acceptance_length, draft_acceptance_rate, position_acceptance}.
     """
-    from specbench.drafter import resolve_drafter
-    from specbench.target import resolve_target
-    from specbench.train.loop import TrainSettings
-    from specbench.train.pipeline import Recipe, train_eagle3_head
-
+    options = locals()
     _begin(quiet, threads)
-    recipe = Recipe(
-        target=resolve_target(target, _note),
-        target_name=target,
-        output=output,
-        prompts=_files(prompts, "--prompts"),
-        magpie=magpie,
-        evaluate=_files(evaluate, "--evaluate"),
-        max_tokens=max_tokens,
-        vocabulary=vocabulary,
-        initial=resolve_drafter("eagle3", initial, _note) if initial else None,
-        gamma=gamma,
-        settings=TrainSettings(epochs=epochs, learning_rate=learning_rate, seed=seed),
-    )
+
+    from specbench.drafter import resolve_drafter
+    from specbench.train.pipeline import train_eagle3_head
+
+    recipe = _recipe(options, initial=resolve_drafter("eagle3", initial, _note) if initial else None)
     _show(train_eagle3_head(recipe), f"The head is in {output / 'safeailab'} and {output / 'speculators'}.", as_json)
 
 
 @app.command("draft-model")
 def draft_model(
     output: Path = _OUTPUT,
+    data: Optional[Path] = _DATA,  # noqa: UP045
     target: str = _TARGET,
     layers: str = typer.Option(help="The target's layers to begin with, as in 0,1,2,28,29."),
     prompts: Optional[str] = _PROMPTS,  # noqa: UP045
@@ -107,32 +100,45 @@ def draft_model(
 
     Example: specbench train draft-model --target demo --layers 0,1,2,28,29 --magpie 1000 --output my-draft
 
-    Works as `specbench train eagle3`, and reports the same; the draft model is written to OUTPUT/draft_model.
+    Works as `specbench train eagle3`, and reports the same; the draft model is written to OUTPUT/draft_model, and to
+    OUTPUT/draft_model_reduced with a head for the frequent tokens alone, which only the reference decoder loads.
     """
+    options = locals()
+    _begin(quiet, threads)
+
     from specbench.cli.options import whole_numbers
+    from specbench.train.pipeline import train_draft
+
+    numbers = whole_numbers(layers, "--layers")
+    recipe = _recipe(options)
+    report = train_draft(recipe, numbers)
+    _show(report, f"The draft model is in {output / 'draft_model'}.", as_json)
+
+
+def _recipe(options: Mapping[str, Any], **more: Any) -> Recipe:
+    """What both kinds of training are told alike. options: a command's, by name"""
     from specbench.target import resolve_target
     from specbench.train.loop import TrainSettings
-    from specbench.train.pipeline import Recipe, train_draft
+    from specbench.train.pipeline import Recipe
 
-    _begin(quiet, threads)
-    recipe = Recipe(
-        target=resolve_target(target, _note),
-        target_name=target,
-        output=output,
-        prompts=_files(prompts, "--prompts"),
-        magpie=magpie,
-        evaluate=_files(evaluate, "--evaluate"),
-        max_tokens=max_tokens,
-        vocabulary=vocabulary,
-        gamma=gamma,
-        settings=TrainSettings(epochs=epochs, learning_rate=learning_rate, seed=seed),
+    same = ("output", "data", "magpie", "max_tokens", "vocabulary", "gamma")
+    return Recipe(
+        target=resolve_target(options["target"], _note),
+        target_name=options["target"],
+        prompts=_files(options["prompts"], "--prompts"),
+        evaluate=_files(options["evaluate"], "--evaluate"),
+        settings=TrainSettings(**{name: options[name] for name in ("epochs", "learning_rate", "seed")}),
+        **{name: options[name] for name in same},
+        **more,
     )
-    report = train_draft(recipe, whole_numbers(layers, "--layers"))
-    _show(report, f"The draft model is in {output / 'draft_model'}.", as_json)
 
 
 def _begin(quiet: bool, threads: int | None) -> None:
     import logging
+    import os
+
+    # As the reference server has it, for the same reason (backends/reference.py); read when torch is imported.
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
     import torch
 

@@ -39,8 +39,10 @@ def demo_draft_model(head: Head = "full", progress: Callable[[str], None] = logg
 
         packed = load_file(WEIGHTS)
         token_ids = packed.pop(TOKEN_IDS).to(torch.int64)
-        write = write_draft_model if head == "full" else write_reduced
-        write(directory, dequantized(packed), token_ids, target)
+        if head == "full":
+            write_draft_model(directory, dequantized(packed), target)
+        else:
+            write_reduced(directory, dequantized(packed), token_ids, target)
 
     return materialise(WEIGHTS, head, build)
 

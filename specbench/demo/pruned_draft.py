@@ -39,7 +39,8 @@ def prune_layers(target: Path, output: Path, layers: Sequence[int]) -> None:
             elif (layer := int(match[1])) in new_number:
                 tensors[f"{name[: match.start(1)]}{new_number[layer]}{name[match.end(1) :]}"] = tensor
     save_file(tensors, output / "model.safetensors", metadata={"format": "pt"})
-    copy_settings(target, output, num_hidden_layers=len(layers))
+    kinds = {"layer_types": [config["layer_types"][layer] for layer in layers]} if config.get("layer_types") else {}
+    copy_settings(target, output, num_hidden_layers=len(layers), **kinds)
 
 
 def copy_settings(target: Path, output: Path, **changed: object) -> None:

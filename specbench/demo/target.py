@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 NAME = "SmolLM2-135M-Instruct"
 REVISION = 1
-"""Goes up when convert.py writes other files, so that a cache made by an older version is not used."""
+"""Goes up when convert.py, or what writes the demo drafters, writes other files, so that an older cache is not used."""
 
 
 def demo_target_path() -> Path:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from specbench.acceptance import AcceptanceCounts
 from specbench.errors import SpecbenchError
 from specbench.replay.records import RequestAcceptance, RequestTrace
-from specbench.store.measurement import Measurement
+from specbench.store.measurement import Cell, Measurement
 from specbench.store.run import RunStore
 
 Verdict = Literal["AGREE", "DIFFER", "NOT_COMPARED"]
@@ -42,53 +42,58 @@ class StepDifference:
 class CellAgreement:
     """One cell in both runs.
 
-    cell:       `workload-method-bN`, the same name in both
-    requests:   answered by both, with token ids;  same_ids: those in which the ids are the same
+    cell:       its id, the same in both
+    requests:   answered by both, with token ids;  unanswered: those that failed, or had no ids, in one of them
+    same_ids:   requests in which the ids are the same
     compared:   of those, the ones whose steps both engines list;  steps: how many steps with a draft these have
     differences: one for each of the compared requests whose steps differ
-    length_a, length_b: mean acceptance length over the steps with a draft; None where nothing was drafted
+    mean_acceptance_length_per_draft_a, …_b: over the steps with a draft; None where there were none
     """
 
     cell: str
+    speculative: bool
     requests: int
+    unanswered: int
     same_ids: int
     compared: int
     steps: int
     differences: tuple[StepDifference, ...]
-    length_a: float | None
-    length_b: float | None
-    speculative: bool
+    mean_acceptance_length_per_draft_a: float | None
+    mean_acceptance_length_per_draft_b: float | None
 
     @property
     def verdict(self) -> Verdict:
         """DIFFER also where ids do: in float32 greedy decoding gives the same tokens in every correct engine."""
         if self.differences or self.same_ids < self.requests:
             return "DIFFER"
-        return "AGREE" if self.requests and (self.compared or not self.speculative) else "NOT_COMPARED"
+        whole = self.requests > 0 and not self.unanswered and (self.compared == self.requests or not self.speculative)
+        return "AGREE" if whole else "NOT_COMPARED"
 
 
 def compare_runs(a: RunStore, b: RunStore) -> list[CellAgreement]:
-    """Every cell that both runs measured, the first sound measurement of each.
+    """Every cell that either run tried, the first sound measurement of each; without one in both it is NOT_COMPARED.
 
     Raises SpecbenchError, with the reasons, where different outcomes would be no one's fault.
     """
     if reasons := _obstacles(a.manifest, b.manifest):
         raise SpecbenchError(f"{a.path} and {b.path} cannot be compared across backends: {'; '.join(reasons)}.")
     cells_a, cells_b = (_first_of_each_cell(store.measurements()) for store in (a, b))
-    shared = [cell for cell in cells_a if cell in cells_b]
-    if not shared:
+    if not cells_a.keys() & cells_b.keys():
         raise SpecbenchError(
             f"{a.path} and {b.path} have no cell in common: measure the same workload, method, gamma and batch size "
             "with both backends."
         )
-    return [compare_cells(cell, cells_a[cell].traces, cells_b[cell].traces) for cell in shared]
+    return [
+        compare_cells(measured.cell, *(cells[name].traces if name in cells else () for cells in (cells_a, cells_b)))
+        for name, measured in {**cells_b, **cells_a}.items()
+    ]
 
 
-def compare_cells(cell: str, a: Iterable[RequestTrace], b: Iterable[RequestTrace]) -> CellAgreement:
+def compare_cells(cell: Cell, a: Sequence[RequestTrace], b: Sequence[RequestTrace]) -> CellAgreement:
     """Two measurements of one cell, request by request (`index`)."""
     others = {t.index: t for t in b}
     pairs = [(t, others[t.index]) for t in a if t.index in others and _answered(t) and _answered(others[t.index])]
-    same = [(x, y) for x, y in pairs if x.token_ids == y.token_ids]
+    same = [(x, y) for x, y in pairs if x.token_ids == y.token_ids and _same_prompt(x, y)]
     aligned = [(x, steps) for x, y in same if (steps := align(len(x.token_ids or ()), x.acceptance, y.acceptance))]
     differences = []
     for trace, (steps_a, steps_b) in aligned:
@@ -97,15 +102,16 @@ def compare_cells(cell: str, a: Iterable[RequestTrace], b: Iterable[RequestTrace
                 differences.append(StepDifference(trace.prompt_id, trace.index, step, left, right))
                 break
     return CellAgreement(
-        cell=cell,
+        cell=cell.id,
+        speculative=not cell.speculation.is_baseline,
         requests=len(pairs),
+        unanswered=len({t.index for t in a} | others.keys()) - len(pairs),
         same_ids=len(same),
         compared=len(aligned),
         steps=sum(len(steps_a) for _, (steps_a, _) in aligned),
         differences=tuple(differences),
-        length_a=_mean_length(steps_a for _, (steps_a, _) in aligned),
-        length_b=_mean_length(steps_b for _, (_, steps_b) in aligned),
-        speculative=any(x.acceptance or y.acceptance for x, y in pairs),
+        mean_acceptance_length_per_draft_a=_mean_length(steps_a for _, (steps_a, _) in aligned),
+        mean_acceptance_length_per_draft_b=_mean_length(steps_b for _, (_, steps_b) in aligned),
     )
 
 
@@ -147,6 +153,11 @@ def _answered(trace: RequestTrace) -> bool:
     return trace.error is None and trace.token_ids is not None
 
 
+def _same_prompt(a: RequestTrace, b: RequestTrace) -> bool:
+    """Engines render chat templates themselves; where both tell the prompt's ids, they must be the same."""
+    return None in (a.prompt_token_ids, b.prompt_token_ids) or a.prompt_token_ids == b.prompt_token_ids
+
+
 def _steps(acceptance: RequestAcceptance | None) -> list[DraftedStep] | None:
     if acceptance is None or acceptance.per_step_drafted is None or acceptance.per_step_accepted is None:
         return None
@@ -163,14 +174,14 @@ def _is_complete(steps: Sequence[DraftedStep], tokens: int) -> bool:
 def _mean_length(requests: Iterable[Sequence[DraftedStep]]) -> float | None:
     steps = [step for request in requests for step in request]
     drafted, accepted = (sum(step[i] for step in steps) for i in (0, 1))
-    return AcceptanceCounts(len(steps), drafted, accepted).mean_length()
+    return AcceptanceCounts(len(steps), drafted, accepted, drafts=len(steps)).mean_length_per_draft()
 
 
 def _first_of_each_cell(measurements: Iterable[Measurement]) -> dict[str, Measurement]:
+    """A sound measurement where there is one, else a failed one, which has no traces."""
     first: dict[str, Measurement] = {}
-    for measurement in measurements:
-        if measurement.status == "ok":
-            first.setdefault(measurement.cell.id, measurement)
+    for measurement in sorted(measurements, key=lambda m: m.status != "ok"):
+        first.setdefault(measurement.cell.id, measurement)
     return first
 
 
@@ -189,5 +200,7 @@ def _obstacles(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
         if x != y:
             found.append(f"{name} is {x!r} in one and {y!r} in the other")
     if a["config"]["temperature"] != 0:
-        found.append("at a temperature above 0 engines draw different tokens")
+        found.append("at a temperature above 0 engines draw different tokens: measure both with --temperature 0")
+    if a["config"]["dtype"] != "float32":
+        found.append("outside float32 rounding decides some tokens: measure both with --dtype float32")
     return found

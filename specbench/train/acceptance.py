@@ -13,6 +13,7 @@ from specbench.decoder.load import load_engine
 from specbench.decoder.request import Request, StepOutput
 from specbench.decoder.sampling import SamplingParams
 from specbench.train.chat import ChatFormat
+from specbench.train.device import train_device
 from specbench.workloads.prompt import Prompt
 
 ROWS = 8
@@ -56,7 +57,14 @@ def measure_acceptance(
     chat = ChatFormat.from_directory(target)
     limit = min(LONGEST, ModelConfig.from_directory(target).max_length)
     engine = load_engine(
-        target, method=method, gamma=gamma, drafter=drafter, dtype="float32", max_batch_size=ROWS, max_model_len=limit
+        target,
+        method=method,
+        gamma=gamma,
+        drafter=drafter,
+        dtype="float32",
+        device=train_device().type,
+        max_batch_size=ROWS,
+        max_model_len=limit,
     )
     answers: dict[str, _Answer] = {}
     for prompt in prompts:

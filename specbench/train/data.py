@@ -61,6 +61,12 @@ class Shards:
             hidden=opened.get_slice("hidden")[first_hidden : first_hidden + length - 1],
         )
 
+    def prompt_ids(self, index: int) -> list[int]:
+        """What was asked, without reading the record's hidden states."""
+        file, first, _, _, prompt = self._places[index]
+        ids: list[int] = self._files[file].get_slice("tokens")[first : first + prompt].tolist()
+        return ids
+
     def lengths(self) -> list[int]:
         return [length for *_, length, _ in self._places]
 

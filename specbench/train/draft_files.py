@@ -25,10 +25,10 @@ def own_tensors(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def write_draft_model(directory: Path, tensors: Mapping[str, Tensor], token_ids: Tensor, target: Path) -> None:
+def write_draft_model(directory: Path, tensors: Mapping[str, Tensor], target: Path) -> None:
     """An ordinary Hugging Face model in the existing `directory`, with the target's whole vocabulary.
 
-    tensors: as `own_tensors` gives them · token_ids: not needed here; see `write_reduced`
+    tensors: as `own_tensors` gives them
     """
     checkpoint = Checkpoint(target)
     shared = {name: checkpoint.tensor(name) for name in (EMBEDDINGS, HEAD) if name in checkpoint}

@@ -14,8 +14,10 @@ from torch import Tensor
 from specbench.decoder.checkpoint import Checkpoint
 from specbench.decoder.config import ModelConfig
 from specbench.demo.pruned_draft import prune_layers
+from specbench.digest import directory_digest
 from specbench.train.batches import TrainingBatch
 from specbench.train.data import Shards
+from specbench.train.device import train_device
 from specbench.train.draft_files import own_tensors, write_draft_model, write_reduced
 from specbench.train.loop import Loss, LossReport, TrainSettings, train
 from specbench.train.vocabulary import draft_vocabulary
@@ -50,18 +52,24 @@ def train_draft_model(
     layers: those of the target that the draft model begins with · vocab: tokens over which the two are compared;
     embeddings and head stay the target's
     """
-    from transformers import LlamaForCausalLM
+    from transformers import AutoModelForCausalLM
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = train_device()
     directory = output / DIRECTORY
     prune_layers(target, directory, layers)
-    model = LlamaForCausalLM.from_pretrained(directory, dtype=torch.float32).to(device)
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).to(device)
     model.get_input_embeddings().weight.requires_grad_(False)
     model.get_output_embeddings().weight.requires_grad_(False)
     token_ids = draft_vocabulary(data, indexes, model.config.vocab_size, vocab)
-    train(model, distillation_loss(model, target, token_ids), data, indexes, output, s)
+    identity = {
+        "method": "draft_model",
+        "target": directory_digest(target),
+        "vocabulary": vocab,
+        "layers": list(layers),
+    }
+    train(model, distillation_loss(model, target, token_ids), data, indexes, output, s, identity)
     tensors = own_tensors(model.state_dict())
-    write_draft_model(directory, tensors, token_ids, target)
+    write_draft_model(directory, tensors, target)
     (reduced := output / REDUCED).mkdir(exist_ok=True)
     write_reduced(reduced, tensors, token_ids, target)
     return TrainedDraft(model, token_ids)

@@ -12,8 +12,10 @@ from torch import Tensor
 from specbench.decoder.checkpoint import Checkpoint
 from specbench.decoder.config import ModelConfig
 from specbench.decoder.models.eagle3_config import tap_layers
+from specbench.digest import directory_digest
 from specbench.train.batches import TrainingBatch
 from specbench.train.data import Shards
+from specbench.train.device import train_device
 from specbench.train.eagle3_module import STEP_WEIGHT, Eagle3Module
 from specbench.train.head_files import target_head, trained_state
 from specbench.train.loop import Loss, LossReport, TrainSettings, train
@@ -50,7 +52,7 @@ def train_eagle3(
 
     initial: a head to begin with, in either layout; its vocabulary is chosen anew
     """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = train_device()
     config, checkpoint = ModelConfig.from_directory(target), Checkpoint(target)
     token_ids = draft_vocabulary(data, indexes, config.vocab_size, vocabulary)
     torch.manual_seed(settings.seed)
@@ -63,7 +65,13 @@ def train_eagle3(
     ).to(device)
     if initial is not None:
         module.load_state_dict(trained_state(initial, config))
-    train(module, eagle3_loss(module), data, indexes, output, settings)
+    identity = {
+        "method": "eagle3",
+        "target": directory_digest(target),
+        "vocabulary": vocabulary,
+        "initial": None if initial is None else directory_digest(initial),
+    }
+    train(module, eagle3_loss(module), data, indexes, output, settings, identity)
     return TrainedHead(module, token_ids)
 
 

@@ -81,9 +81,11 @@ def write_head(
         "t2d": in_vocabulary,
     }
     save_file(whole, directory / "model.safetensors", metadata={"format": "pt"})
-    fields = {"safeailab": _safeailab_config, "speculators": _speculators_config}[layout](
-        json.loads((target / "config.json").read_text("utf-8")), config.num_layers, len(token_ids), name
-    )
+    raw = json.loads((target / "config.json").read_text("utf-8"))
+    if layout == "safeailab":
+        fields = _safeailab_config(raw, config.num_layers, len(token_ids))
+    else:
+        fields = _speculators_config(raw, config.num_layers, len(token_ids), name)
     (directory / "config.json").write_text(json.dumps(fields, indent=2) + "\n", "utf-8")
 
 
@@ -103,7 +105,7 @@ def _layer_config(target: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, **own}
 
 
-def _safeailab_config(target: Mapping[str, Any], layers: int, draft_vocab_size: int, name: str) -> dict[str, Any]:
+def _safeailab_config(target: Mapping[str, Any], layers: int, draft_vocab_size: int) -> dict[str, Any]:
     return {
         "architectures": ["LlamaForCausalLMEagle3"],
         **_layer_config(target),

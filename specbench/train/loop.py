@@ -6,9 +6,10 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from specbench.errors import SpecbenchError
 from specbench.store.atomic import replacing
 from specbench.train.batches import TrainingBatch, epoch_order
 from specbench.train.data import Shards
+from specbench.train.device import train_device
 
 logger = logging.getLogger(__name__)
 
@@ -52,10 +54,19 @@ Loss = Callable[[TrainingBatch, float], LossReport]
 """Of a batch, and of the share of the training that is done (0 to 1)."""
 
 
-def train(module: nn.Module, loss: Loss, data: Shards, indexes: Sequence[int], output: Path, s: TrainSettings) -> None:
+def train(
+    module: nn.Module,
+    loss: Loss,
+    data: Shards,
+    indexes: Sequence[int],
+    output: Path,
+    s: TrainSettings,
+    identity: Mapping[str, Any],
+) -> None:
     """Train `module` in place on the records at `indexes`; `output`/checkpoint.pt is gone on from if it is there.
 
-    Raises SpecbenchError if that checkpoint belongs to other settings or records.
+    identity: what the module is and what it began with, JSON values
+    Raises SpecbenchError if that checkpoint belongs to another module, other settings or another number of records.
     """
     lengths = [data.lengths()[i] for i in indexes]
     epochs = [epoch_order(lengths, s.batch_tokens, epoch, s.seed) for epoch in range(s.epochs)]
@@ -63,7 +74,9 @@ def train(module: nn.Module, loss: Loss, data: Shards, indexes: Sequence[int], o
     parameters = [p for p in module.parameters() if p.requires_grad]
     device = parameters[0].device
     optimizer = torch.optim.AdamW(parameters, lr=s.learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
-    checkpoint = _Checkpoint(output / "checkpoint.pt", {**asdict(s), "records": len(indexes), "steps": len(order)})
+    checkpoint = _Checkpoint(
+        output / "checkpoint.pt", {**identity, **asdict(s), "records": len(indexes), "steps": len(order)}
+    )
     begin = checkpoint.load(module, optimizer)
     saved = started = time.monotonic()
     recent: list[LossReport] = []
@@ -95,7 +108,7 @@ def train(module: nn.Module, loss: Loss, data: Shards, indexes: Sequence[int], o
 @torch.no_grad()
 def held_out(loss: Loss, data: Shards, indexes: Sequence[int], batch_tokens: int) -> list[float]:
     """Conditional acceptance of each draft step on records that were not trained on."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = train_device()
     lengths = [data.lengths()[i] for i in indexes]
     batches = ([data[indexes[i]] for i in batch] for batch in epoch_order(lengths, batch_tokens, epoch=0))
     return _rates([loss(TrainingBatch.of(records, device), 1.0) for records in batches])
@@ -124,7 +137,7 @@ def _schedule(step: int, steps: int, warmup: int) -> float:
 @dataclass(frozen=True, slots=True)
 class _Checkpoint:
     path: Path
-    identity: dict[str, int | float]
+    identity: dict[str, Any]
 
     def load(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> int:
         """The step to go on with; 0 where there is no checkpoint."""

@@ -18,13 +18,13 @@ SHORTEST = 12
 """Characters; what is shorter ("Hi", "?") says nothing of how people ask."""
 
 
-def sample_prompts(engine: Engine, chat: ChatFormat, count: int, first_seed: int = 0) -> Iterator[Prompt]:
+def sample_prompts(engine: Engine, chat: ChatFormat, count: int) -> Iterator[Prompt]:
     """User turns that `engine`'s target wrote at temperature 1, in the order in which they were done.
 
     Of `count` sampled turns those that ended by themselves, say something, and were not there before.
     """
     opening, seen = chat.open_turn(), set[str]()
-    for seed in range(first_seed, first_seed + count):
+    for seed in range(count):
         params = SamplingParams(temperature=1.0, seed=seed, max_tokens=MAX_TOKENS)
         engine.add(Request(f"magpie-{seed}", opening, params))
     tokens: dict[str, list[int]] = {}

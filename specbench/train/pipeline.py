@@ -17,13 +17,15 @@ from specbench.train.draft_model import DIRECTORY, distillation_loss, train_draf
 from specbench.train.eagle3 import eagle3_loss, train_eagle3
 from specbench.train.head_files import LAYER_PREFIXES, head_tensors, write_head
 from specbench.train.loop import Loss, TrainSettings, held_out
-from specbench.train.prepare import Recording, prepare
+from specbench.train.prepare import Recording, magpie_file, prepare
 from specbench.train.report import PromptSet, TrainingReport
 from specbench.train.vocabulary import coverage
 from specbench.workloads import load_workload
 from specbench.workloads.prompt import Workload
 
 REPORT = "report.json"
+EVALUATION_PROMPTS = 32
+"""Of each set that a drafter is judged by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Recipe:
     files that are only evaluated on · output: a directory that a killed run goes on in · data: where the answers are
     recorded, for several trainings to share; output/data by default · max_tokens: of each answer
     vocabulary: tokens that the drafter can say · initial: an EAGLE-3 head to begin with instead of an untrained one
-    gamma, evaluation_prompts: of the acceptance report, draft length and prompts per file
+    gamma: draft length of the acceptance report
     """
 
     target: Path
@@ -48,7 +50,6 @@ class Recipe:
     vocabulary: int = 8192
     initial: Path | None = None
     gamma: int = 3
-    evaluation_prompts: int = 32
     settings: TrainSettings = field(default_factory=TrainSettings)
 
     def __post_init__(self) -> None:
@@ -56,8 +57,14 @@ class Recipe:
             raise SpecbenchError(
                 "nothing to train on. Give --prompts FILE, or let the target write some: --magpie 1000."
             )
+        if len({file.stem for file in self.evaluate}) < len(self.evaluate):
+            raise SpecbenchError("two files of --evaluate have the same name. Rename one of them.")
         if same := set(self.prompts) & set(self.evaluate):
             raise SpecbenchError(f"{min(same)} is to be trained on and evaluated on. Leave it out of one of the two.")
+
+    @property
+    def recorded(self) -> Path:
+        return self.data or self.output / "data"
 
 
 def train_eagle3_head(recipe: Recipe) -> TrainingReport:
@@ -91,8 +98,7 @@ def train_draft(recipe: Recipe, layers: Sequence[int]) -> TrainingReport:
 def _record(recipe: Recipe, judged: Sequence[Workload]) -> Recording:
     kept_out = [prompt for workload in judged for prompt in workload.prompts]
     recipe.output.mkdir(parents=True, exist_ok=True)
-    data = recipe.data or recipe.output / "data"
-    return prepare(recipe.target, recipe.prompts, recipe.magpie, kept_out, data, recipe.max_tokens)
+    return prepare(recipe.target, recipe.prompts, recipe.magpie, kept_out, recipe.recorded, recipe.max_tokens)
 
 
 def _report(
@@ -100,7 +106,7 @@ def _report(
     token_ids: torch.Tensor, loss: Loss,
 ) -> TrainingReport:  # fmt: skip
     """Judge the drafter, and write `output`/report.json."""
-    shards, limit = recording.shards, recipe.evaluation_prompts
+    shards, limit = recording.shards, EVALUATION_PROMPTS
     sets = {"held out": recording.held_out_prompts[:limit]} | {w.name: w.prompts[:limit] for w in judged}
     report = TrainingReport(
         method=method,
@@ -108,7 +114,7 @@ def _report(
         machine=_machine(),
         trained_on=(
             *(PromptSet(file.name, file_sha256(file), len(load_workload(file).prompts)) for file in recipe.prompts),
-            *((PromptSet("magpie, written by the target", None, recipe.magpie),) if recipe.magpie else ()),
+            *((_magpie(recipe),) if recipe.magpie else ()),
         ),
         evaluated_on=(
             PromptSet("held out of the above", None, len(sets["held out"])),
@@ -128,6 +134,11 @@ def _report(
     )
     report.write(recipe.output / REPORT)
     return report
+
+
+def _magpie(recipe: Recipe) -> PromptSet:
+    written = load_workload(magpie_file(recipe.recorded, recipe.magpie))
+    return PromptSet("magpie, written by the target", written.sha256, len(written.prompts))
 
 
 def _machine() -> str:

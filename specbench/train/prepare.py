@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,13 @@ from specbench.decoder.drafters.none import NoDrafter
 from specbench.decoder.engine import Engine
 from specbench.decoder.load import eos_token_ids
 from specbench.decoder.models.llama import Llama
+from specbench.digest import directory_digest
 from specbench.errors import SpecbenchError
 from specbench.store.atomic import replacing
+from specbench.store.run import write_json
 from specbench.train.chat import ChatFormat
 from specbench.train.data import Shards, record_prompts
+from specbench.train.device import train_device
 from specbench.train.eagle3 import recorded_taps
 from specbench.train.magpie import MAX_TOKENS, sample_prompts
 from specbench.workloads import load_workload
@@ -50,27 +54,50 @@ def prepare(
     kept_out: prompts for evaluation; those of the same words are not trained on, whatever file they stand in
     Raises SpecbenchError where nothing is left to train on.
     """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = Llama.from_directory(target, torch.float32, device)
+    _check_same_recording(directory, target, max_tokens)
+    model = Llama.from_directory(target, torch.float32, train_device())
     chat = ChatFormat.from_directory(target)
     prompts = [prompt for file in files for prompt in load_workload(file).prompts]
     if magpie:
-        prompts += _magpie_prompts(model, chat, target, magpie, directory / "magpie.jsonl")
+        prompts += _magpie_prompts(model, chat, target, magpie, magpie_file(directory, magpie))
+    if twice := [id for id, times in Counter(p.id for p in prompts).items() if times > 1]:
+        raise SpecbenchError(f"two prompts are called {twice[0]!r}. Give each its own id, in all files together.")
     excluded = {tuple(chat.encode(prompt)) for prompt in kept_out}
-    prompts = [prompt for prompt in prompts if tuple(chat.encode(prompt)) not in excluded]
+    wanted = {p.id: p for p in prompts if tuple(chat.encode(p)) not in excluded}
     shards = record_prompts(
-        model, chat, prompts, directory,
+        model, chat, wanted.values(), directory,
         taps=recorded_taps(model.config.num_layers), eos=eos_token_ids(target), max_tokens=max_tokens,
     )  # fmt: skip
-    held_out = tuple(i for i, id in enumerate(shards.ids) if is_held_out(id))
-    trained = tuple(i for i, id in enumerate(shards.ids) if not is_held_out(id))
+    # The directory may hold more: of an earlier call, or to other words under the same id.
+    usable = [
+        i for i, id in enumerate(shards.ids) if id in wanted and shards.prompt_ids(i) == list(chat.encode(wanted[id]))
+    ]
+    held_out = tuple(i for i in usable if is_held_out(shards.ids[i]))
+    trained = tuple(i for i in usable if not is_held_out(shards.ids[i]))
     if not trained or not held_out:
         raise SpecbenchError(
-            f"{len(prompts)} prompts gave {len(shards)} usable answers, too few to train on some and judge by others. "
+            f"{len(prompts)} prompts gave {len(usable)} usable answers, too few to train on some and judge by others. "
             "Give more --prompts, or let the target write some: --magpie 1000."
         )
-    known = {shards.ids[i] for i in held_out}
-    return Recording(shards, trained, held_out, tuple(p for p in prompts if p.id in known))
+    return Recording(shards, trained, held_out, tuple(wanted[shards.ids[i]] for i in held_out))
+
+
+def magpie_file(directory: Path, count: int) -> Path:
+    """Where the prompts are that the target wrote, of so many turns."""
+    return directory / f"magpie-{count}.jsonl"
+
+
+def _check_same_recording(directory: Path, target: Path, max_tokens: int) -> None:
+    """Answers are those of one target and one length. Raises SpecbenchError where `directory` holds others."""
+    path = directory / "recording.json"
+    identity = {"target": directory_digest(target), "max_tokens": max_tokens}
+    if not path.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        write_json(path, identity)
+    elif json.loads(path.read_text("utf-8")) != identity:
+        raise SpecbenchError(
+            f"{directory} holds answers of another target, or of another --max-tokens. Give another --output."
+        )
 
 
 def is_held_out(id: str) -> bool:

@@ -155,8 +155,8 @@ def test_vllm_and_the_reference_decoder_give_the_same_tokens_and_accept_the_same
         if cell.speculative:
             assert cell.compared == cell.requests
             assert cell.steps > 20
-            assert cell.length_a is not None
-            assert cell.length_a > 1.05
+            assert cell.mean_acceptance_length_per_draft_a is not None
+            assert cell.mean_acceptance_length_per_draft_a > 1.05
 
 
 def test_the_target_as_its_own_draft_is_always_accepted(own_draft: tuple[Run, list[psutil.Process]]) -> None:

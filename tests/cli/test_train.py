@@ -13,31 +13,6 @@ from specbench.decoder.load import load_engine
 from specbench.errors import SpecbenchError
 
 
-@pytest.fixture(scope="module")
-def tiny_target(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny target with a chat template, deep enough for three taps."""
-    import torch
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=258, hidden_size=32, intermediate_size=64, num_hidden_layers=8, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=512, initializer_range=0.12, bos_token_id=None, eos_token_id=257,
-    )  # fmt: skip
-    directory = tmp_path_factory.mktemp("target")
-    LlamaForCausalLM(config).save_pretrained(directory)
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE(vocab={char: i for i, char in enumerate(alphabet)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in ("<s>", "</s>")])
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
-    fast.chat_template = "{% for m in messages %}<s>{{ m['content'] }}</s>{% endfor %}"
-    fast.save_pretrained(directory)
-    return directory
-
-
 def write_prompts(path: Path, *texts: str) -> Path:
     path.write_text(
         "".join(json.dumps({"id": f"{path.stem}-{i}", "prompt": text}) + "\n" for i, text in enumerate(texts))

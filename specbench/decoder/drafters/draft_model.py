@@ -60,8 +60,7 @@ class DraftModel:
         for row in live:
             self._seen[row] = lengths[row]
         self._drafted_through = gamma - 1
-        beyond = torch.arange(gamma, device=batch.device) >= torch.tensor(limits, device=batch.device)[:, None]
-        return Draft(torch.cat(drafted, 1).masked_fill_(beyond, -1), torch.cat(probs, 1) if probs else None)
+        return Draft.chain(drafted, probs, limits)
 
     def observe(self, batch: Batch, accepted: Sequence[int], hidden: Tensor | None) -> None:
         for row, kept in enumerate(accepted):

@@ -65,8 +65,7 @@ class Eagle3Drafter:
             drafted.append(tokens)
             if q is not None:
                 probs.append(q)
-        beyond = torch.arange(gamma, device=batch.device) >= torch.tensor(limits, device=batch.device)[:, None]
-        return Draft(torch.cat(drafted, 1).masked_fill_(beyond, -1), torch.cat(probs, 1) if probs else None)
+        return Draft.chain(drafted, probs, limits)
 
     def observe(self, batch: Batch, accepted: Sequence[int], hidden: Tensor | None) -> None:
         assert hidden is not None

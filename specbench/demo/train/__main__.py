@@ -3,7 +3,7 @@
     python -m specbench.demo.train OUTPUT WORKLOADS
 
 Prompts, the target's answers to them, summaries of some of those, an EAGLE-3 head, a draft model, and what both are
-worth on the prompt files in the folder WORKLOADS, none of which is trained on. About two hours on 2 cores; it goes on
+worth on the prompt files in the folder WORKLOADS, none of which is trained on. About an hour on 2 quiet cores; goes on
 where it was killed. `python -m specbench.demo.train.pack OUTPUT/eagle3` (and OUTPUT/draft_model) then puts them into
 the package.
 """
@@ -20,13 +20,14 @@ from pathlib import Path
 from specbench.demo.target import demo_target
 from specbench.demo.train.prompts import template_prompts
 from specbench.demo.train.summaries import summary_prompts
+from specbench.store.atomic import replacing
 from specbench.train.chat import ChatFormat
 from specbench.train.loop import TrainSettings
 from specbench.train.pipeline import Recipe, train_draft, train_eagle3_head
 from specbench.train.prepare import prepare
 from specbench.workloads import load_workload
 
-TEMPLATES, MAGPIE, SUMMARIES = 2600, 700, 160
+TEMPLATES, MAGPIE, SUMMARIES = 1500, 700, 120
 MAX_TOKENS = 160
 EVALUATED = ("chat", "code", "structured", "summarization", "creative", "chat_pt")
 LAYERS = (0, 1, 2, 28, 29)
@@ -72,7 +73,8 @@ def main() -> None:
 
 
 def _write(file: Path, lines: Iterable[Mapping[str, object]]) -> None:
-    file.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines), "utf-8")
+    with replacing(file) as partial:
+        partial.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines), "utf-8")
 
 
 if __name__ == "__main__":

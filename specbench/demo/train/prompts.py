@@ -1,18 +1,13 @@
 """Prompts for training the demo drafters: templates times topics, written for this and used for nothing else.
 
-    python -m specbench.demo.train.prompts --output prompts.jsonl [--count 1500]
-
 The prompts of workloads/ stay out of it: they are what acceptance is measured on.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 from collections.abc import Callable, Iterator
-from itertools import count, islice
-from pathlib import Path
+from itertools import count
 
 SUBJECTS = (
     "bees", "volcanoes", "the Silk Road", "sourdough bread", "electric cars", "chess openings", "vaccines",
@@ -210,16 +205,3 @@ def template_prompts(seed: int = 0) -> Iterator[dict[str, object]]:
         if kind == "article":
             line["max_tokens"] = ARTICLE_TOKENS
         yield {**line, "messages": [{"role": "user", "content": text}]}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Write prompts for training the demo drafters.")
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--count", type=int, default=1500)
-    arguments = parser.parse_args()
-    lines = (json.dumps(line, ensure_ascii=False) for line in islice(template_prompts(), arguments.count))
-    arguments.output.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,20 +1,10 @@
-"""Prompts that ask for a summary, made of articles that the target itself wrote in an earlier recording.
-
-    python -m specbench.demo.train.summaries DATA --output summaries.jsonl [--count 80]
-
-DATA is the data/ folder of a training whose prompts came from `demo.train.prompts`.
-"""
+"""Prompts that ask for a summary, made of articles that the target itself wrote in an earlier recording."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 from collections.abc import Iterator
-from itertools import islice
-from pathlib import Path
 
-from specbench.demo.target import demo_target
 from specbench.train.chat import ChatFormat
 from specbench.train.data import Shards
 
@@ -45,18 +35,3 @@ def summary_prompts(shards: Shards, chat: ChatFormat, seed: int = 0) -> Iterator
             "category": "summary",
             "messages": [{"role": "user", "content": content}],
         }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Write prompts that ask for a summary.")
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--count", type=int, default=80)
-    arguments = parser.parse_args()
-    prompts = summary_prompts(Shards(arguments.data), ChatFormat.from_directory(demo_target()))
-    lines = (json.dumps(prompt, ensure_ascii=False) for prompt in islice(prompts, arguments.count))
-    arguments.output.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-
-
-if __name__ == "__main__":
-    main()

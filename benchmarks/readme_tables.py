@@ -1,0 +1,161 @@
+"""The README's tables, made from committed result files.
+
+    python benchmarks/readme_tables.py [--check]
+
+Each table stands between `<!-- table: NAME -->` and `<!-- /table -->`. --check changes nothing and exits 1 when a table
+is not that of its file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+METHODS = {"ngram": "n-gram", "draft_model": "draft model", "eagle3": "EAGLE-3"}
+
+Row = Mapping[str, str]
+
+
+def sweep_table(run: str) -> str:
+    """One row per cell of reports/`run`/cells.csv."""
+    with (ROOT / "reports" / run / "cells.csv").open(encoding="utf-8") as file:
+        cells = list(csv.DictReader(file))
+    head = ("workload", "method", "batch", "tok/s", "speedup [95 %]", "tokens per step (degenerate)", "TPOT p50", "$/M",
+            "outputs")  # fmt: skip
+    return table(head, [_cell(cell) for cell in cells])
+
+
+def _cell(cell: Row) -> Sequence[str]:
+    if cell["status"] != "ok":
+        return (cell["workload"], _method(cell), cell["batch_size"], "failed", "", "", "", "", "")
+    speed = cell["output_tokens_per_s"]
+    length = cell["mean_acceptance_length"]
+    loops = int(cell["degenerate_requests"])
+    return (
+        cell["workload"],
+        _method(cell),
+        cell["batch_size"],
+        f"{float(speed):.1f}" if speed else f"({float(cell['run_output_tokens_per_s']):.1f})",
+        _speedup(cell),
+        (f"{float(length):.2f}" if length else "–") + (f" ({loops})" if loops else ""),
+        f"{float(cell['tpot_ms_p50']):.1f} ms" if cell["tpot_ms_p50"] else "–",
+        f"{float(cell['cost_per_million_output_tokens']):.2f}" if cell["cost_per_million_output_tokens"] else "–",
+        cell["equivalence"],
+    )
+
+
+def _method(cell: Row) -> str:
+    name = METHODS.get(cell["method"], cell["method"])
+    return f"{name}, γ {cell['gamma']}" if int(cell["gamma"]) else name
+
+
+def _speedup(cell: Row) -> str:
+    if cell["method"] == "none":
+        return "1.00"
+    if not cell["speedup"]:
+        return "–"
+    low, high = cell["speedup_ci_low"], cell["speedup_ci_high"]
+    text = f"{float(cell['speedup']):.2f}"
+    if not low or not high:
+        return text
+    shown = f"**{text}**" if float(low) > 1 else text
+    return f"{shown} [{float(low):.2f}, {float(high):.2f}]"
+
+
+def decoder_table() -> str:
+    """Our decoder beside transformers, from benchmarks/decoder_vs_transformers.py --json."""
+    report = json.loads((RESULTS / "decoder_vs_transformers.json").read_text("utf-8"))
+    count = report["prompts"]
+    rows = [
+        (
+            r["pair"], f"{1e3 * r['ours']:.1f} ms", f"{1e3 * r['transformers']:.1f} ms", f"{r['ratio']:.2f} ×",
+            f"{r['mean_acceptance_length']:.2f}", f"{count - r['differing_prompts']} of {count}",
+        )
+        for r in report["results"]
+    ]  # fmt: skip
+    head = ("batch 1, float32", "ours, per token", "transformers", "ratio", "tokens per step", "same outputs")
+    return table(head, rows)
+
+
+def client_table() -> str:
+    """Our client beside vLLM's own, from benchmarks/client_vs_vllm_bench.py --json."""
+    report = json.loads((RESULTS / "client_vs_vllm_bench.json").read_text("utf-8"))
+    units = {"output_throughput": "tokens/s", "mean_ttft_ms": "ms", "mean_tpot_ms": "ms", "mean_itl_ms": "ms"}
+    rows = []
+    for name, unit in units.items():
+        spread = [(_mean(values), _deviation(values)) for side in ("ours", "vllm")
+                  for values in [[round_[name] for round_ in report[side]]]]  # fmt: skip
+        shown = [f"{mean:.1f} ± {deviation:.1f} {unit}" for mean, deviation in spread]
+        rows.append((name.removesuffix("_ms").replace("_", " "), *shown, f"{spread[0][0] / spread[1][0]:.3f}"))
+    return table(("figure", "specbench", "vllm bench serve", "ratio"), rows)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _deviation(values: Sequence[float]) -> float:
+    mean = _mean(values)
+    return (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5
+
+
+def head_table() -> str:
+    """Acceptance of the demo drafters on prompts that they were not trained on."""
+    rows = []
+    for method in ("eagle3", "draft_model"):
+        report = json.loads((ROOT / "specbench" / "demo" / "weights" / f"{method}.json").read_text("utf-8"))
+        for name, row in report["acceptance"].items():
+            sound = row["prompts"] - row["loops_left_out"]
+            by_position = " ".join(f"{p:.2f}" for p in row["position_acceptance"])
+            length = f"{row['mean_acceptance_length']:.2f}"
+            rows.append((METHODS[method], name, f"{sound} of {row['prompts']}", length, by_position))
+    head = ("drafter", "prompts of", "answers without a loop", "tokens per step at γ 3", "accepted by position")
+    return table(head, rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "example": lambda: sweep_table("example"),
+    "example-grid": lambda: sweep_table("example-grid"),
+    "example-vllm": lambda: sweep_table("example-vllm"),
+    "decoder": decoder_table,
+    "client": client_table,
+    "drafters": head_table,
+}
+PAGES = ("README.md", "docs/training.md")
+_MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- /table -->)", re.DOTALL)
+
+
+def with_tables(page: str) -> str:
+    """The page with every marked table made anew."""
+    return _MARKED.sub(lambda match: f"{match[1]}\n{TABLES[match[2]]()}\n\n{match[3]}", page)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Make the README's tables from committed result files.")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when a table is stale")
+    check = parser.parse_args().check
+    stale = []
+    for name in PAGES:
+        path = ROOT / name
+        page = path.read_text("utf-8")
+        if (made := with_tables(page)) != page:
+            stale.append(name)
+            if not check:
+                path.write_text(made, "utf-8")
+    if check and stale:
+        sys.exit(f"tables are stale in: {', '.join(stale)}. Run python benchmarks/readme_tables.py")
+
+
+if __name__ == "__main__":
+    main()

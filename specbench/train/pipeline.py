@@ -24,8 +24,8 @@ from specbench.workloads import load_workload
 from specbench.workloads.prompt import Workload
 
 REPORT = "report.json"
-EVALUATION_PROMPTS = 32
-"""Of each set that a drafter is judged by."""
+EVALUATION_PROMPTS, EVALUATION_TOKENS = 24, 96
+"""Of each set that a drafter is judged by, and of each answer to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _report(
         held_out=tuple(held_out(loss, shards, recording.held_out, recipe.settings.batch_tokens)),
         gamma=recipe.gamma,
         acceptance={
-            name: measure_acceptance(recipe.target, method, drafter, recipe.gamma, prompts, recipe.max_tokens)
+            name: measure_acceptance(recipe.target, method, drafter, recipe.gamma, prompts, EVALUATION_TOKENS)
             for name, prompts in sets.items()
         },
     )

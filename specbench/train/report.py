@@ -44,14 +44,15 @@ class TrainingReport:
     acceptance: Mapping[str, Acceptance]
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "acceptance": {name: _acceptance(a) for name, a in self.acceptance.items()}}
+        return {**asdict(self), "acceptance": {name: acceptance_row(a) for name, a in self.acceptance.items()}}
 
     def write(self, path: Path) -> None:
         with replacing(path) as partial:
             partial.write_text(json.dumps(self.as_dict(), indent=2) + "\n", "utf-8")
 
 
-def _acceptance(measured: Acceptance) -> dict[str, Any]:
+def acceptance_row(measured: Acceptance) -> dict[str, Any]:
+    """As a report holds it."""
     counts = measured.counts
     positions = counts.position_acceptance()
     return {

@@ -2,10 +2,10 @@
 
     python -m specbench.demo.train OUTPUT WORKLOADS
 
-Prompts, the target's answers to them, summaries of some of those, an EAGLE-3 head, a draft model, and what both are
-worth on the prompt files in the folder WORKLOADS, none of which is trained on. About an hour on 2 quiet cores; goes on
-where it was killed. `python -m specbench.demo.train.pack OUTPUT/eagle3` (and OUTPUT/draft_model) then puts them into
-the package.
+Prompts, the target's answers to them, summaries of some of those, an EAGLE-3 head, a draft model, and what they are worth
+on the prompt files in the folder WORKLOADS, none of which is trained on. About an hour on 2 quiet cores; goes on where it
+was killed. `python -m specbench.demo.train.pack OUTPUT/eagle3 WORKLOADS`, and the same for OUTPUT/draft_model, then puts
+them into the package.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from specbench.demo.target import demo_target
-from specbench.demo.train.prompts import template_prompts
+from specbench.demo.train.prompts import EVALUATED, template_prompts
 from specbench.demo.train.summaries import summary_prompts
 from specbench.store.atomic import replacing
 from specbench.train.chat import ChatFormat
@@ -29,9 +29,8 @@ from specbench.workloads import load_workload
 
 TEMPLATES, MAGPIE, SUMMARIES = 1500, 700, 120
 MAX_TOKENS = 160
-EVALUATED = ("chat", "code", "structured", "summarization", "creative", "chat_pt")
 LAYERS = (0, 1, 2, 28, 29)
-HEAD_EPOCHS, DRAFT_EPOCHS = 4, 3
+HEAD_EPOCHS, DRAFT_EPOCHS = 4, 2
 
 
 def main() -> None:
@@ -53,7 +52,7 @@ def main() -> None:
         chat = ChatFormat.from_directory(target)
         _write(summaries, islice(summary_prompts(recording.shards, chat), SUMMARIES))
 
-    def recipe(method: str, settings: TrainSettings) -> Recipe:
+    def recipe(method: str, settings: TrainSettings, evaluate: tuple[Path, ...] = ()) -> Recipe:
         return Recipe(
             target=target,
             target_name="demo",
@@ -67,8 +66,8 @@ def main() -> None:
         )
 
     if only in (None, "eagle3"):
-        train_eagle3_head(recipe("eagle3", TrainSettings(epochs=HEAD_EPOCHS)))
-    if only in (None, "draft_model"):
+        train_eagle3_head(recipe("eagle3", TrainSettings(epochs=HEAD_EPOCHS), evaluate))
+    if only in (None, "draft_model"):  # judged when it is packed, as the int8 that ships
         train_draft(recipe("draft_model", TrainSettings(epochs=DRAFT_EPOCHS, learning_rate=1e-3)), LAYERS)
 
 

@@ -1,6 +1,6 @@
 """From a finished training to what the package carries.
 
-    python -m specbench.demo.train.pack TRAINED
+    python -m specbench.demo.train.pack TRAINED WORKLOADS
 
 TRAINED is the --output of `specbench train eagle3` or `specbench train draft-model`. Only what was trained is kept;
 `demo.heads` and `demo.draft_model` make it whole.
@@ -9,20 +9,28 @@ TRAINED is the --output of `specbench train eagle3` or `specbench train draft-mo
 from __future__ import annotations
 
 import argparse
-import shutil
+import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 
 from specbench.demo import draft_model, heads
 from specbench.demo.materialise import TOKEN_IDS
+from specbench.demo.target import demo_target
+from specbench.demo.train.prompts import EVALUATED
+from specbench.store.run import write_json
+from specbench.train.acceptance import measure_acceptance
 from specbench.train.draft_files import EMBEDDINGS, HEAD, OFFSETS
 from specbench.train.draft_model import REDUCED
-from specbench.train.pipeline import REPORT
+from specbench.train.pipeline import EVALUATION_PROMPTS, EVALUATION_TOKENS, REPORT
+from specbench.train.report import PromptSet, acceptance_row
+from specbench.workloads import load_workload
 
 
-def pack(trained: Path) -> None:
+def pack(trained: Path, workloads: Path) -> None:
     """Write the package's weights and, beside them, the training's report under the same name."""
     if (trained / REDUCED).exists():
         weights, tensors = draft_model.WEIGHTS, load_file(trained / REDUCED / "model.safetensors")
@@ -35,13 +43,32 @@ def pack(trained: Path) -> None:
         del tensors[HEAD], tensors["t2d"]
     tensors[TOKEN_IDS] = (offsets + torch.arange(len(offsets))).to(torch.int32)
     save_file(tensors, weights)
-    shutil.copyfile(trained / REPORT, weights.with_suffix(".json"))
+    report = json.loads((trained / REPORT).read_text("utf-8"))
+    if weights == draft_model.WEIGHTS:
+        report |= _judged(workloads, report["gamma"])
+    write_json(weights.with_suffix(".json"), report)
+
+
+def _judged(folder: Path, gamma: int) -> dict[str, Any]:
+    """What the draft model is worth as it ships, rounded to int8, with its whole vocabulary."""
+    workloads = [load_workload(folder / f"{name}.jsonl") for name in EVALUATED]
+    target, drafter = demo_target(), draft_model.demo_draft_model()
+    prompts = {w.name: w.prompts[:EVALUATION_PROMPTS] for w in workloads}
+    return {
+        "evaluated_on": [asdict(PromptSet(w.path.name, w.sha256, len(prompts[w.name]))) for w in workloads],
+        "acceptance": {
+            name: acceptance_row(measure_acceptance(target, "draft_model", drafter, gamma, some, EVALUATION_TOKENS))
+            for name, some in prompts.items()
+        },
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Put a trained demo drafter into the package.")
     parser.add_argument("trained", type=Path)
-    pack(parser.parse_args().trained)
+    parser.add_argument("workloads", type=Path, help="folder of the prompt files that it is judged by")
+    arguments = parser.parse_args()
+    pack(arguments.trained, arguments.workloads)
 
 
 if __name__ == "__main__":

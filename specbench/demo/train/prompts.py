@@ -9,6 +9,9 @@ import random
 from collections.abc import Callable, Iterator
 from itertools import count
 
+EVALUATED = ("chat", "code", "structured", "summarization", "creative", "chat_pt")
+"""The files of workloads/ that drafters are judged by."""
+
 SUBJECTS = (
     "bees", "volcanoes", "the Silk Road", "sourdough bread", "electric cars", "chess openings", "vaccines",
     "the printing press", "jazz music", "black holes", "remote work", "marathon training", "tax returns",

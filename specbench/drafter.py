@@ -22,6 +22,7 @@ def resolve_drafter(method: str, name: str, progress: Callable[[str], None] = lo
     progress: gets a sentence before each long step
     Raises SpecbenchError where there are no such weights, or no way to them.
     """
+    check_drafter_name(method, name)
     match method, name:
         case "eagle3", "demo":
             return heads.eagle3_head(progress=progress)
@@ -29,12 +30,16 @@ def resolve_drafter(method: str, name: str, progress: Callable[[str], None] = lo
             return draft_model.demo_draft_model("full", progress)
         case "draft_model", "demo-reduced":
             return draft_model.demo_draft_model("reduced", progress)
-        case _, "demo" | "demo-reduced":
-            raise SpecbenchError(
-                f"there is no drafter {name} for method {method}; there are eagle3=demo, draft_model=demo and "
-                f"draft_model=demo-reduced. Give a directory: --drafter {method}=DIRECTORY."
-            )
     return resolve_target(name, progress)
+
+
+def check_drafter_name(method: str, name: str) -> None:
+    """Raises SpecbenchError for a drafter of the demo that this method does not have."""
+    if name in ("demo", "demo-reduced") and demo_drafter_path(method, name) is None:
+        raise SpecbenchError(
+            f"there is no drafter {name} for method {method}; there are eagle3=demo, draft_model=demo and "
+            f"draft_model=demo-reduced. Give a directory: --drafter {method}=DIRECTORY."
+        )
 
 
 def demo_drafter_path(method: str, name: str) -> Path | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from specbench.demo import demo_target
 from specbench.errors import SpecbenchError
+from specbench.paths import expand_home
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +26,15 @@ def resolve_target(name: str, progress: Callable[[str], None] = logger.info) -> 
     """
     if name == "demo":
         return demo_target(progress)
-    path = Path(name).expanduser()
+    return local_model(name) or _from_hub(name, progress)
+
+
+def local_model(name: str) -> Path | None:
+    """The absolute directory of a model that is here; None for what may be a hub id. Touches no network.
+
+    Raises SpecbenchError for what is neither.
+    """
+    path = expand_home(name)
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise SpecbenchError(
@@ -39,7 +48,7 @@ def resolve_target(name: str, progress: Callable[[str], None] = logger.info) -> 
         raise SpecbenchError(
             f"no model directory {name!r}. Give an existing directory, a hub id such as org/model, or --target demo."
         )
-    return _from_hub(name, progress)
+    return None
 
 
 def _from_hub(name: str, progress: Callable[[str], None]) -> Path:

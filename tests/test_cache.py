@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from specbench.cache import cache_dir
+from specbench.errors import SpecbenchError
 
 
 def test_the_cache_is_where_the_variables_say_nearest_first(monkeypatch, tmp_path):
@@ -13,3 +16,9 @@ def test_the_cache_is_where_the_variables_say_nearest_first(monkeypatch, tmp_pat
     assert cache_dir() == tmp_path / "specbench"
     monkeypatch.setenv("SPECBENCH_CACHE", "here")
     assert cache_dir() == Path.cwd() / "here"
+
+
+def test_a_cache_in_the_home_of_nobody_is_a_sentence(monkeypatch):
+    monkeypatch.setenv("SPECBENCH_CACHE", "~nouser/cache")
+    with pytest.raises(SpecbenchError, match="there is no home directory ~nouser"):
+        cache_dir()

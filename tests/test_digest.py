@@ -8,6 +8,7 @@ import pytest
 
 from specbench import digest
 from specbench.digest import directory_digest, file_sha256, tokenizer_digests
+from specbench.errors import SpecbenchError
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +66,13 @@ def test_the_tokenizer_digest_does_not_depend_on_weights(model):
     before = tokenizer_digests(model)
     (model / "model.safetensors").write_bytes(b"other")
     assert tokenizer_digests(model) == before
+
+
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_a_broken_tokenizer_configuration_is_a_sentence(model, content):
+    (model / "tokenizer_config.json").write_text(content)
+    with pytest.raises(SpecbenchError, match=r"tokenizer_config\.json: not a tokenizer's configuration"):
+        tokenizer_digests(model)
 
 
 def test_the_chat_template_has_the_same_digest_in_either_place(model):

@@ -75,6 +75,19 @@ def test_a_disk_that_is_nearly_full_is_a_problem(monkeypatch):
     assert "SPECBENCH_CACHE" in (check.remedy or "")
 
 
+def test_a_cache_that_cannot_be_written_is_a_problem(own_cache):
+    own_cache.write_text("a file")
+    check = checks()["cache_disk"]
+    assert (check.state, check.value["free_bytes"]) == ("problem", None)
+    assert check.text == f"cannot write to {own_cache} (Not a directory)"
+    assert "SPECBENCH_CACHE" in (check.remedy or "")
+
+
+def test_looking_at_a_cache_that_is_not_there_yet_does_not_make_it(own_cache):
+    assert checks()["cache_disk"].state == "ok"
+    assert not own_cache.exists()
+
+
 @pytest.fixture
 def stale_server() -> Iterator[int]:
     server = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)

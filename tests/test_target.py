@@ -43,6 +43,11 @@ def test_a_path_that_does_not_exist_is_not_looked_for_on_the_hub(name):
         resolve_target(name)
 
 
+def test_the_home_of_nobody_is_a_sentence():
+    with pytest.raises(SpecbenchError, match="there is no home directory ~nouser"):
+        resolve_target("~nouser/model")
+
+
 def test_a_hub_id_gives_the_directory_of_its_snapshot(tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, allow_patterns: str(tmp_path / name))
     assert resolve_target("org/model") == tmp_path / "org" / "model"

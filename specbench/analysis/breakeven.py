@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -54,7 +54,9 @@ def batch_crossing(speedups: Mapping[int, SpeedupPoint]) -> BatchCrossing | None
             return _between(before, after)
     size, point = points[-1] if gaining else points[0]
     side = f"above the largest measured batch size ({size})" if gaining else f"below the smallest ({size})"
-    text = f"break-even is {side}" if point.excludes_one() else f"break-even is not resolved: {_contains_one([size])}"
+    text = (
+        f"break-even is {side}" if point.excludes_one() else f"break-even is not resolved: {_unresolved({size: point})}"
+    )
     return BatchCrossing(None, None, None, point.excludes_one(), "everywhere" if gaining else "nowhere", text)
 
 
@@ -63,8 +65,7 @@ def _between(before: tuple[int, SpeedupPoint], after: tuple[int, SpeedupPoint]) 
     gaining, at = s0.value >= 1, _crossing(b0, s0.value, b1, s1.value)
     gains: Gains = "below" if gaining else "above"
     if not (s0.excludes_one() and s1.excludes_one()):
-        unsure = [size for size, point in (before, after) if not point.excludes_one()]
-        text = f"break-even, near batch size {at:.1f}, is not resolved: {_contains_one(unsure)}"
+        text = f"break-even, near batch size {at:.1f}, is not resolved: {_unresolved(dict([before, after]))}"
         return BatchCrossing(at, None, None, False, gains, text)
     ends = [(s0.low, s1.low), (s0.high, s1.high)]
     low, high = sorted(_crossing(b0, x, b1, y) for x, y in ends if x is not None and y is not None)
@@ -79,9 +80,11 @@ def _crossing(b0: int, s0: float, b1: int, s1: float) -> float:
     return math.exp(math.log(b0) + share * math.log(b1 / b0))
 
 
-def _contains_one(sizes: Sequence[int]) -> str:
-    named = " and ".join(map(str, sizes))
-    return f"the interval at batch size {named} contains 1, or is not known"
+def _unresolved(points: Mapping[int, SpeedupPoint]) -> str:
+    unknown = [str(size) for size, point in points.items() if point.low is None or point.high is None]
+    wide = [str(size) for size, point in points.items() if not point.excludes_one() and str(size) not in unknown]
+    clauses = [(" and ".join(wide), "contains 1"), (" and ".join(unknown), "is not known")]
+    return ", ".join(f"the interval at batch size {sizes} {why}" for sizes, why in clauses if sizes)
 
 
 def expected_length(alpha: float, gamma: int) -> float:

@@ -123,6 +123,17 @@ class CellSummary:
         return owes_gain_to_degenerate(self.speedup, self.speedup_without_degenerate)
 
     @property
+    def is_void(self) -> bool:
+        """Whether a mark says that its speedup cannot be believed."""
+        return bool(VOIDING & {mark.code for mark in self.marks})
+
+    @property
     def is_evidence(self) -> bool:
-        """Whether a decision may rest on the cell's speedup: measured, with an interval, and not voided by a mark."""
-        return self.speedup_ci_low is not None and not VOIDING & {mark.code for mark in self.marks}
+        """Whether a decision may rest on the cell's speedup: measured, with an interval, and not void."""
+        return self.speedup_ci_low is not None and not self.is_void
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the speedup's interval says anything: of launches that differ wildly it spans orders of magnitude."""
+        low, high = self.speedup_ci_low, self.speedup_ci_high
+        return low is not None and high is not None and high <= 10 * low

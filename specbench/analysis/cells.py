@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from specbench.acceptance import AcceptanceCounts
@@ -118,7 +118,7 @@ def summarize_cell(
     acceptance = _Acceptance.of(arm)
     plain = baseline.latencies() if baseline else None
     launches = [settings[m.launch] for a in (arm, baseline) if a for m in a.ok if m.launch in settings]
-    return CellSummary(
+    summary = CellSummary(
         **identity,
         status="ok",
         **_requests(arm),
@@ -126,7 +126,6 @@ def summarize_cell(
         **acceptance.figures(),
         **_percentiles(latency),
         tokens_per_chunk=chunk_sizes(arm.traces) or None,
-        **_money(arm, baseline, gain, economics),
         **_step_cost(arm, baseline, acceptance, latency, plain),
         **_resources(arm, settings),
         equivalence=equivalence.verdict,
@@ -137,6 +136,7 @@ def summarize_cell(
         unprobed_requests=equivalence.unprobed,
         marks=_marks(arm, gain, acceptance, [partner for _, partner in pairs], (latency, plain), launches),
     )
+    return replace(summary, **_money(summary, _tokens_per_s(baseline) if baseline else None, economics))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,21 +235,21 @@ def _percentiles(latency: Latencies) -> dict[str, Any]:
     }
 
 
-def _money(arm: Arm, baseline: Arm | None, gain: Speedup, economics: Economics) -> dict[str, Any]:
-    tokens_per_s = _tokens_per_s(arm)
+def _money(cell: CellSummary, baseline_tokens_per_s: float | None, economics: Economics) -> dict[str, Any]:
+    """A cell that is no evidence saves nothing that anyone may count on; GPUs are saved where a gain is shown."""
+    needed = gpus_needed(cell.output_tokens_per_s, economics)
     figures: dict[str, Any] = {
         "currency": economics.currency if economics.gpu_price is not None else None,
-        "cost_per_million_output_tokens": cost_per_million_output_tokens(tokens_per_s, economics),
-        "gpus_needed": gpus_needed(tokens_per_s, economics),
+        "cost_per_million_output_tokens": cost_per_million_output_tokens(cell.output_tokens_per_s, economics),
+        "gpus_needed": needed,
     }
-    if arm.cell.speculation.is_baseline or baseline is None:
+    if cell.is_baseline or not cell.is_evidence or cell.owes_gain_to_degenerate:
         return figures
-    before, after = gpus_needed(_tokens_per_s(baseline), economics), figures["gpus_needed"]
-    return figures | {
-        "saving_percent": saving_percent(gain.value),
-        "gpus_saved": before - after if before is not None and after is not None else None,
-        "payback_months": payback_months(before, after, economics),
-    }
+    figures["saving_percent"] = saving_percent(cell.speedup)
+    before = gpus_needed(baseline_tokens_per_s, economics)
+    if before is None or needed is None or (cell.speedup_ci_low or 0) <= 1:
+        return figures
+    return figures | {"gpus_saved": before - needed, "payback_months": payback_months(before, needed, economics)}
 
 
 def _step_cost(

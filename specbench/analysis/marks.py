@@ -14,7 +14,14 @@ MOST_CACHE_HITS_PERCENT = 1.0
 _SLACK = 1.01
 
 VOIDING = frozenset(
-    {"client_lag", "acceptance_above_gamma", "counters_differ", "many_failed_requests", "speedup_above_acceptance"}
+    {
+        "client_lag",
+        "acceptance_above_gamma",
+        "counters_differ",
+        "many_failed_requests",
+        "speedup_above_acceptance",
+        "all_degenerate",
+    }
 )
 """Marks under which a cell is no evidence for a decision."""
 
@@ -36,8 +43,8 @@ def speedup_above_acceptance(speedup: float | None, mean_acceptance_length: floa
         return None
     return Mark(
         "speedup_above_acceptance",
-        f"Implausible: speedup {speedup:.2f} is above the acceptance length {mean_acceptance_length:.2f}. "
-        "A speculative step is no faster than a plain one: noise, or an unmatched baseline.",
+        f"Implausible: speedup {speedup:.2f} is above the acceptance length, {mean_acceptance_length:.2f} over all "
+        "requests. A speculative step cannot be faster than a plain one: noise, or an unmatched baseline.",
     )
 
 

@@ -148,7 +148,7 @@ def summarize(
         machine=machine,
         decision=decision,
         by_workload=by_workload,
-        text=verdict_text(decision, by_workload, cells, noise, machine),
+        text=verdict_text(decision, by_workload, cells, noise, machine, _missing(manifest, measurements)),
         cells=cells,
         break_even=tuple(_break_even(cells)),
         noise_floor=noise,
@@ -161,6 +161,11 @@ def summarize(
         ),
         manifest={key: manifest[key] for key in _MANIFEST_KEYS if key in manifest},
     )
+
+
+def _missing(manifest: Mapping[str, Any], measurements: Sequence[Measurement]) -> int:
+    planned: int = manifest.get("plan", {}).get("measurements", 0)
+    return max(0, planned - len(measurements))
 
 
 def _arms(measurements: Iterable[Measurement]) -> dict[Cell, Arm]:
@@ -207,7 +212,7 @@ def _noise_floor(arms: Mapping[Cell, Arm], config: Mapping[str, Any]) -> NoiseFl
 def _break_even(cells: Sequence[CellSummary]) -> Iterable[BreakEven]:
     speedups: dict[tuple[str, str, int], dict[int, SpeedupPoint]] = defaultdict(dict)
     for cell in cells:
-        if not cell.is_baseline and cell.speedup is not None:
+        if not cell.is_baseline and cell.speedup is not None and cell.is_evidence and not cell.owes_gain_to_degenerate:
             point = SpeedupPoint(cell.speedup, cell.speedup_ci_low, cell.speedup_ci_high)
             speedups[cell.workload, cell.method, cell.gamma][cell.batch_size] = point
     for arm, by_batch in speedups.items():

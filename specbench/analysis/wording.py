@@ -17,21 +17,27 @@ def verdict_text(
     cells: Sequence[CellSummary],
     noise: NoiseFloor,
     machine: str,
+    missing: int = 0,
 ) -> str:
-    """One paragraph."""
+    """One paragraph. missing: measurements that were planned and are not there"""
     speculative = [c for c in cells if not c.is_baseline]
     chosen = [c for c in speculative if (c.method, c.gamma) == (decision.method, decision.gamma)]
-    shown = chosen or _best_by_workload(speculative)
+    shown = chosen or _best_by_workload([c for c in speculative if c.is_evidence] or speculative)
     sentences = [
+        _missing(missing),
+        _split(by_workload),
         _advice(decision, by_workload, chosen, cells),
         _gains(shown, several_arms=not chosen),
-        _split(by_workload),
         _saving([c for c in chosen if outcome(c) == "gain" and c.batch_size <= (decision.up_to_batch_size or 0)]),
         _outputs(shown, decision),
         _uncertain(shown, cells, noise),
         f"Measured on {machine}.",
     ]
     return " ".join(s for s in sentences if s)
+
+
+def _missing(missing: int) -> str:
+    return f"{missing} planned measurements are missing (specbench sweep --resume)." if missing else ""
 
 
 def _advice(
@@ -76,6 +82,8 @@ def _gains(cells: Sequence[CellSummary], *, several_arms: bool) -> str:
     measured = [c for c in cells if c.speedup is not None]
     if not measured:
         return ""
+    if several_arms and not any(c.is_evidence for c in measured):
+        return "No cell's speedup is fit for a decision, see their marks."
     several_workloads = len({c.workload for c in measured}) > 1
     figures = [
         f"{c.speedup:.2f}×{_interval(c, named=i == 0)} at batch size {c.batch_size}"
@@ -95,7 +103,7 @@ def _split(by_workload: Mapping[str, Decision]) -> str:
         f"{name}: {d.recommendation}" + (f" ({d.method} γ{d.gamma})" if d.method else "")
         for name, d in by_workload.items()
     ]
-    return f"Workload by workload the answer differs: {'; '.join(clauses)}."
+    return f"Workload by workload: {'; '.join(clauses)}. Served together:"
 
 
 def _saving(cells: Sequence[CellSummary]) -> str:
@@ -125,7 +133,10 @@ def _outputs(cells: Sequence[CellSummary], decision: Decision) -> str:
     sentences = []
     if checked:
         prompts = min(c.equivalence_prompts for c in checked)
-        bound = f"{prompts} prompts per cell; the rate of divergence is below {divergence_bound(prompts):.1%}"
+        rate = divergence_bound(prompts)
+        bound = f"{prompts} prompts per cell; " + (
+            f"the rate of divergence is below {rate:.1%}" if rate < 0.1 else "too few to bound rare divergences"
+        )
         sentences.append(
             f"Outputs differ from plain decoding only where two tokens are as good as tied ({bound})."
             if any(c.equivalence == "NEAR_TIE" for c in checked)
@@ -153,7 +164,8 @@ def _uncertain(shown: Sequence[CellSummary], cells: Sequence[CellSummary], noise
         doubts.append(f"marked cells are no evidence ({', '.join(void)})")
     if owing := [c for c in shown if c.owes_gain_to_degenerate]:
         sizes = _list(sorted({c.batch_size for c in owing}))
-        doubts.append(f"at batch size {sizes} only degenerate requests make it faster")
+        where = _list(sorted({c.workload for c in owing}))
+        doubts.append(f"on {where} at batch size {sizes} only degenerate requests make it faster")
     if degenerate := sum(c.degenerate_requests for c in shown):
         total = sum(c.requests for c in shown)
         doubts.append(f"{degenerate} of {total} requests loop or are empty, and are left out of acceptance and latency")
@@ -174,7 +186,10 @@ def _best_by_workload(cells: Sequence[CellSummary]) -> list[CellSummary]:
 def _interval(cell: CellSummary, *, named: bool) -> str:
     if cell.speedup_ci_low is None:
         return ""
-    return f" ({'95% interval ' if named else ''}{cell.speedup_ci_low:.2f}–{cell.speedup_ci_high:.2f})"
+    name = "95% interval " if named else ""
+    if not cell.has_interval:
+        return f" ({name}not determined, launches differ too much)"
+    return f" ({name}{cell.speedup_ci_low:.2f}–{cell.speedup_ci_high:.2f})"
 
 
 def _list(items: Sequence[object]) -> str:

@@ -76,6 +76,7 @@ CAUSES = (
         "The container runtime does not work here, or gives no access to GPUs: try it by hand first.",
     ),
     (r"No space left on device", "The disk is full."),
+    (r"(?ms)\A.*^specbench\.decoder\.server: ([^\n]+)", "{1}"),  # the reference decoder's own last sentence
     # The last resort: the first error that the engine raised is the cause, the others follow from it.
     (r"Value error, (.+?) \[type=", "The engine says: {1}"),
     (r"(?:ValueError|NotImplementedError|RuntimeError|AssertionError): ([^\n]{1,300})", "The engine says: {1}"),

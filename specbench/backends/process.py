@@ -75,7 +75,8 @@ async def run_server(
 
     Output goes to `log` (appended: a relaunch keeps what the first one said). Raises LaunchFailed when the process
     ends or `ready_timeout` seconds pass before it is ready, with what `explain` makes of its log. A kill -9 of this
-    process leaves a record that `specbench doctor` finds.
+    process leaves a record that `specbench doctor` finds, unless the server ends by itself once it is orphaned: its
+    parent's pid is in the variable SPECBENCH_PARENT.
     """
     port = _free_port()
     argv = [part.replace("{port}", str(port)) for part in command.argv]
@@ -91,7 +92,7 @@ async def run_server(
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=asyncio.subprocess.STDOUT,
-                env={**os.environ, **command.env},
+                env={**os.environ, **command.env, "SPECBENCH_PARENT": str(os.getpid())},
                 start_new_session=True,
             )
         except OSError as error:

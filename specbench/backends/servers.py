@@ -16,10 +16,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import psutil
 
 from specbench.cache import cache_dir
+from specbench.errors import SpecbenchError
 from specbench.store.atomic import replacing
 
 logger = logging.getLogger(__name__)
@@ -77,7 +79,7 @@ class ServerRecord:
 
 
 def register(pid: int, command: Sequence[str], run_dir: Path | None = None) -> ServerRecord:
-    """Record that this process started the server `pid`. Call it right after the start.
+    """Record that this process started the server `pid`, and forget those that ended. Call it right after the start.
 
     Raises ValueError when `pid` does not lead a process group of its own (`start_new_session=True`): ending the
     group must never reach anything else. Raises psutil.NoSuchProcess when it is gone already.
@@ -94,9 +96,23 @@ def register(pid: int, command: Sequence[str], run_dir: Path | None = None) -> S
     )
     file = _file(pid)
     file.parent.mkdir(parents=True, exist_ok=True)
+    _forget_ended()  # killed runs leave records, and nobody need ever call `clean`
     with replacing(file) as partial:
         partial.write_text(json.dumps(asdict(record), indent=1), "utf-8")
     return record
+
+
+def check_registry() -> None:
+    """Raise SpecbenchError where `register` could not write: before the first launch, rather than at each."""
+    try:
+        _folder().mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=_folder()) as probe:
+            probe.write(bytes(4096))
+    except OSError as error:
+        raise SpecbenchError(
+            f"cannot write to the cache directory {cache_dir()} ({error.strerror}), where servers are recorded. "
+            "Make room there or mend its permissions, or set SPECBENCH_CACHE to another directory."
+        ) from error
 
 
 def unregister(pid: int) -> None:
@@ -115,10 +131,15 @@ def clean(records: Iterable[ServerRecord]) -> list[ServerRecord]:
     A record that is not stale when its turn comes is left alone. Records of servers that no longer run are removed.
     """
     ended = [record for record in records if record.is_stale and _end(record)]
+    _forget_ended()
+    return ended
+
+
+def _forget_ended() -> None:
     for record in _records():
         if record.identity.process() is None:
-            unregister(record.pid)
-    return ended
+            with suppress(OSError):  # another user's, in a cache directory that is shared
+                unregister(record.pid)
 
 
 def _end(record: ServerRecord) -> bool:

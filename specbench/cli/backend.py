@@ -163,8 +163,9 @@ def _located(options: EngineOptions, backend: Backend, device: str) -> EngineOpt
 def _directory(name: str) -> Path:
     """A model's directory as far as it is known without fetching it."""
     from specbench.demo import demo_target_path
+    from specbench.paths import expand_home
 
-    path = Path(name).expanduser()
+    path = expand_home(name)
     return demo_target_path() if name == "demo" else path.absolute() if path.is_dir() else Path(name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import Any
 
@@ -63,10 +64,10 @@ def main() -> None:
     except BrokenPipeError:  # `specbench … | head`
         sys.stderr.close()
         sys.exit(1)
-    except OSError as error:  # a full disk, most likely
+    except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(
-            f"specbench: {where}{error.strerror or error}. Mend that; a sweep then goes on with --resume --output RUN.",
-            file=sys.stderr,
-        )
+        hint = ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = " Free some space; a sweep then goes on with --resume --output RUN."
+        print(f"specbench: {where}{error.strerror or error}.{hint}", file=sys.stderr)
         sys.exit(1)

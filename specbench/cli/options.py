@@ -1,15 +1,12 @@
-"""How option values are written on the command line: lists with commas, times with units, pairs with an equals sign."""
+"""How option values are written on the command line: lists with commas, pairs with an equals sign."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from specbench.errors import SpecbenchError
-
-_SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def words(text: str, flag: str) -> list[str]:
@@ -53,14 +50,6 @@ def _value(text: str) -> Any:
         return text
 
 
-def seconds(text: str, flag: str) -> float:
-    """`500ms`, `30s`, `10m`, `1h` or a bare number of seconds."""
-    match = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*(ms|s|m|h|)", text.strip())
-    if not match:
-        raise SpecbenchError(f"{flag}: expected a time such as 500ms, 30s or 10m; got {text!r}.")
-    return float(match[1]) * _SECONDS[match[2]]
-
-
 _READ: Mapping[str, Callable[[str, str], Any]] = {
     "workload": words,
     "method": words,
@@ -68,8 +57,6 @@ _READ: Mapping[str, Callable[[str, str], Any]] = {
     "gamma": whole_numbers,
     "batch_size": whole_numbers,
     "chat_template_kwargs": values,
-    "ready_timeout": seconds,
-    "request_timeout": seconds,
 }
 """Options that are written as text on the command line and are something else in a configuration."""
 

@@ -68,7 +68,7 @@ class _Lines(_Quiet):
     def tokens(self, requests_done: int, output_tokens: int, steps: int, accepted: int) -> None:
         elapsed = time.perf_counter() - self.cell_started
         acceptance = f", {1 + accepted / steps:.2f} tokens/step" if steps else ""
-        self.rate = f"{output_tokens / elapsed:.1f} tok/s{acceptance}"
+        self.rate = f"{output_tokens / elapsed:.1f} tok/s of the whole run{acceptance}"
 
     def measured(self, measurement: PlannedMeasurement, error: str | None) -> None:
         self.done += 1

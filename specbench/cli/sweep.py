@@ -147,48 +147,51 @@ def sweep(
 
     from specbench.cli.options import given
     from specbench.errors import SpecbenchError
+    from specbench.store.run import RunStore
     from specbench.sweep.config import SweepConfig, load_config
     from specbench.sweep.config import save_config as write_config
 
-    if resume:
-        if output is None:
-            raise SpecbenchError("--resume continues the run in a directory: name it with --output RUN.")
-        config = config or output / "config.yaml"
-    settings = load_config(config, given(options, SweepConfig.model_fields))
+    if resume and output is None:
+        raise SpecbenchError("--resume continues the run in a directory: name it with --output RUN.")
+    earlier = RunStore.open(output).manifest["config"] if resume and output and not config else {}
+    settings = load_config(config, {**earlier, **given(options, SweepConfig.model_fields)})
     if save_config is not None:
         write_config(settings, save_config)
     if dry_run:
-        _print_plan(settings)
+        _print_plan(settings, output, resume=resume, as_json=json_output)
         return
     raise typer.Exit(_run(settings, output, resume=resume, strict=strict, json_output=json_output, quiet=quiet))
 
 
-def _print_plan(config: SweepConfig) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _print_plan(config: SweepConfig, output: Path | None, *, resume: bool, as_json: bool) -> None:
+    import json
 
-    from specbench.backends import get_backend
+    from specbench.cli.table import print_table
+    from specbench.store.run import RunStore
     from specbench.sweep.plan import make_plan
     from specbench.sweep.preflight import describe_starts
-    from specbench.sweep.prepare import load_workloads
+    from specbench.sweep.prepare import check
     from specbench.sweep.requests import request_order
 
-    backend = get_backend(config.backend)
-    for speculation in config.speculations():
-        backend.check(speculation)
-    workloads = load_workloads(config)
-    plan = make_plan(config)
-    table = Table("launch", "measurements", "requests", title="Nothing was started (--dry-run)")
+    checked = check(config, output, resume=resume)
+    stored = RunStore(output).measurements() if resume and output else []
+    done = {m.id for m in stored if m.status == "ok"}
+    plan = make_plan(config).without(done)
+    rows = []
     for launch in plan.launches:
-        counts = [
-            len(request_order(workloads[m.cell.workload], config, m.cell.batch_size)) for m in launch.measurements
-        ]
-        table.add_row(launch.id, str(len(counts)), str(sum(counts)))
-    console = Console()
-    console.print(table)
-    console.print(
-        f"{describe_starts(plan, backend.start_seconds)}; {len(plan.measurements)} measurements. "
-        "Starts are one per method, gamma and replicate; batch sizes and workloads share them."
+        cells = [m.cell for m in launch.measurements]
+        orders = (request_order(checked.workloads[cell.workload], config, cell.batch_size) for cell in cells)
+        rows.append((launch.id, len(cells), sum(map(len, orders))))
+    if as_json:
+        launches = [{"launch": name, "measurements": measured, "requests": sent} for name, measured, sent in rows]
+        typer.echo(json.dumps({"launches": launches, "done": len(done)}, indent=2))
+        return
+    print_table("Nothing was started (--dry-run)", ("launch", "measurements", "requests"), rows)
+    typer.echo(
+        f"{describe_starts(plan, checked.backend.start_seconds)}; {len(plan.measurements)} measurements"
+        f"{f' besides the {len(done)} that are done' if done else ''}. Starts are one per method, gamma and replicate; "
+        "batch sizes and workloads share them. A measurement sends every prompt once, and at least four requests per "
+        "slot of its batch size; how long that takes, the first ones show."
     )
 
 

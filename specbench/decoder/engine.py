@@ -16,7 +16,7 @@ from specbench.decoder.drafters.base import Draft, Drafter
 from specbench.decoder.logprobs import logprobs
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.models.prefill import prefill
-from specbench.decoder.request import Request, SequenceState, StepOutput
+from specbench.decoder.request import Request, RequestFailed, SequenceState, StepOutput
 from specbench.decoder.sampling import warp
 from specbench.decoder.verify import Verified
 
@@ -77,14 +77,11 @@ class Engine:
         if not all(0 <= token < vocab for token in prompt_ids):
             raise ValueError(f"the prompt has token ids outside the vocabulary (0..{vocab - 1}).")
 
-    def abort(self, request_id: str) -> StepOutput | None:
-        """Drop a request, waiting or running, and free its row. None if it is not here (any more)."""
-        row = self._row_of(request_id)
-        if row is not None:
+    def abort(self, request_id: str) -> None:
+        """Drop a request, waiting or running, and free its row. Nothing happens if it is not here (any more)."""
+        self._waiting.pop(request_id, None)
+        if (row := self._row_of(request_id)) is not None:
             self._release(row)
-        elif self._waiting.pop(request_id, None) is None:
-            return None
-        return StepOutput(request_id, (), finish_reason="abort")
 
     def _row_of(self, request_id: str) -> int | None:
         rows = (row for row, sequence in enumerate(self._rows) if sequence and sequence.request.id == request_id)
@@ -116,10 +113,20 @@ class Engine:
 
     @torch.inference_mode()
     def step(self) -> list[StepOutput]:
-        """Admit the oldest waiting request if a row is free, else take every live row one step further."""
+        """Admit the oldest waiting request if a row is free, else take every live row one step further.
+
+        Raises RequestFailed where a request cannot be admitted; the engine is then as if it had never come. Any other
+        exception leaves the engine broken.
+        """
         if self._waiting and None in self._rows:
-            oldest = next(iter(self._waiting))
-            return [self._admit(self._waiting.pop(oldest), row=self._rows.index(None))]
+            request, row = self._waiting.pop(next(iter(self._waiting))), self._rows.index(None)
+            try:
+                return [self._admit(request, row)]
+            except Exception as error:
+                self._release(row)
+                if self.target.device.type == "cuda":
+                    torch.cuda.synchronize(self.target.device)  # raises where the device itself has failed, for good
+                raise RequestFailed(request.id, error) from error
         return self._advance() if self.running else []
 
     def _admit(self, request: Request, row: int) -> StepOutput:

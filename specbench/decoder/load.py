@@ -16,6 +16,9 @@ from specbench.decoder.models.llama import Llama
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
+MAX_THREADS = 1024
+"""With many more, starting them ends the process without a word."""
+
 
 def load_engine(
     target: str | Path,
@@ -43,6 +46,8 @@ def load_engine(
     if max_batch_size < 1:
         raise ValueError(f"max_batch_size must be at least 1; got {max_batch_size}.")
     if threads is not None:
+        if not 1 <= threads <= MAX_THREADS:
+            raise ValueError(f"threads must be 1..{MAX_THREADS}; got {threads}. More than the CPU has cores only wait.")
         torch.set_num_threads(threads)
     config = ModelConfig.from_directory(target)
     if max_model_len is None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from specbench.decoder.sampling import SamplingParams
 
-FinishReason = Literal["stop", "length", "abort"]
+FinishReason = Literal["stop", "length"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Logprob:
 class StepOutput:
     """What one step gave one request.
 
-    token_ids: emitted now, 1..gamma+1 of them; none with "abort"
+    token_ids: emitted now, 1..gamma+1 of them
     logprobs:  one per token, None unless asked for
     drafted, accepted: tokens proposed in this step, and those of them that were emitted
     first:     the tokens came from the prompt's prefill, which is no step of speculation
@@ -51,6 +51,14 @@ class StepOutput:
     drafted: int = 0
     accepted: int = 0
     first: bool = False
+
+
+class RequestFailed(Exception):
+    """A request that failed while it was being admitted. The engine has dropped it, and goes on with the others."""
+
+    def __init__(self, request_id: str, cause: Exception) -> None:
+        super().__init__(f"this request could not be begun ({type(cause).__name__}: {cause}).")
+        self.request_id = request_id
 
 
 @dataclass(slots=True)

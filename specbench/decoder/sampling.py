@@ -51,6 +51,10 @@ class SamplingParams:
             raise ValueError(f"logprobs must be >= 0, or left out for none; got {self.logprobs}.")
 
 
+_MAX_TOP_K = 2**31 - 1
+"""More than any vocabulary has: a larger top_k keeps no more, and need not fit in an int64."""
+
+
 @dataclass(frozen=True, slots=True)
 class Warp:
     """The warping parameters of a batch's rows, and what the host must know of them so that `warp` never awaits a GPU.
@@ -77,7 +81,7 @@ class Warp:
         # Greediness is read off the float32 values, where the tiniest temperatures are 0 too.
         temperature = torch.tensor([p.temperature for p in params], dtype=torch.float32)
         sampled = temperature > 0
-        top_k = torch.tensor([p.top_k for p in params], dtype=torch.int64).where(sampled, 0)
+        top_k = torch.tensor([min(p.top_k, _MAX_TOP_K) for p in params], dtype=torch.int64).where(sampled, 0)
         top_p = torch.tensor([p.top_p for p in params], dtype=torch.float32).where(sampled, 1.0)
         return cls(
             temperature=temperature.to(device),
@@ -143,4 +147,6 @@ def _nucleus_edge(probs: Tensor, top_p: Tensor) -> Tensor:
     mass = ascending.cumsum(-1, dtype=torch.float64)
     # A token is left out where those above it hold top_p already: where the mass up to it is at most the rest.
     left_out = torch.searchsorted(mass, mass[..., -1:] - top_p, right=True)
+    # The most likely token always stays: beside the whole mass the tiniest top_p are nothing.
+    left_out.clamp_max_(mass.shape[-1] - 1)
     return ascending.gather(-1, left_out).where(top_p < 1, 0.0)

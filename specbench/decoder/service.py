@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import secrets
 from collections.abc import AsyncIterator, Mapping
@@ -12,11 +13,17 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from specbench.decoder.metrics import exposition
-from specbench.decoder.request import Logprob, Request, StepOutput
+from specbench.decoder.request import Logprob, Request, RequestFailed, StepOutput
 from specbench.decoder.sampling import SamplingParams
 from specbench.decoder.text import TextStream
 from specbench.decoder.worker import Worker
 from specbench.wire.service import Delta, GenerationRequest, RequestError, TokenLogprob
+
+_LONG_TEXT = 1 << 14
+"""Characters that take milliseconds to tokenize: more of them in a thread, so that the streams of others go on."""
+
+_TEMPLATE_DATA = {"tools", "documents"}
+"""Arguments of a tokenizer's `apply_chat_template` that it passes on to the template."""
 
 
 class DecoderService:
@@ -34,8 +41,8 @@ class DecoderService:
         self._worker = worker
         self._ids = map(str, itertools.count())
 
-    def submit(self, request: GenerationRequest) -> RunningGeneration:
-        prompt_ids = self._prompt_ids(request)
+    async def submit(self, request: GenerationRequest) -> RunningGeneration:
+        prompt_ids = await self._prompt_ids(request)
         room = self._engine.max_model_len - len(prompt_ids)
         max_tokens = room if request.max_tokens is None else request.max_tokens
         try:
@@ -91,22 +98,32 @@ class DecoderService:
     def stop(self) -> None:
         self._worker.stop()
 
-    def _prompt_ids(self, request: GenerationRequest) -> tuple[int, ...]:
+    async def _prompt_ids(self, request: GenerationRequest) -> tuple[int, ...]:
         if isinstance(request.prompt, tuple):
             return request.prompt
         if request.prompt is not None:
-            return tuple(self._tokenizer.encode(request.prompt))
-        try:
-            return tuple(
-                self._tokenizer.apply_chat_template(
-                    list(request.messages or ()),
-                    add_generation_prompt=True,
-                    return_dict=False,
-                    **request.chat_template_kwargs,
-                )
+            return await self._encode(request.prompt)
+        return await self._encode(self._chat(request), add_special_tokens=False)  # the template writes them
+
+    async def _encode(self, text: str, **options: bool) -> tuple[int, ...]:
+        if len(text) > _LONG_TEXT:
+            return tuple(await asyncio.to_thread(self._tokenizer.encode, text, **options))
+        return tuple(self._tokenizer.encode(text, **options))
+
+    def _chat(self, request: GenerationRequest) -> str:
+        """The messages through the model's own template: a request gives it data, and no say in how it is applied."""
+        render, data = self._tokenizer.apply_chat_template, request.chat_template_kwargs
+        named = [p.name for p in inspect.signature(render).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        if refused := [name for name in named if name in data and name not in _TEMPLATE_DATA]:
+            raise RequestError(
+                f"chat_template_kwargs may not set {', '.join(refused)}: the model's own template is applied as it is.",
+                param="chat_template_kwargs",
             )
+        try:
+            text: str = render(list(request.messages or ()), add_generation_prompt=True, tokenize=False, **data)
         except Exception as error:  # a template is a program of the model's: it raises whatever it likes
             raise RequestError(f"the chat template refuses these messages: {error}", param="messages") from error
+        return text
 
 
 class RunningGeneration:
@@ -134,6 +151,8 @@ class RunningGeneration:
             delta = await self._arrived.get()
             if isinstance(delta, Exception):
                 self._ended = True
+                if isinstance(delta, RequestFailed):
+                    raise delta
                 raise RuntimeError(f"the engine has failed: {delta}") from delta
             self._ended = delta.finish_reason is not None
             yield delta

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from specbench.decoder.engine import Engine
-from specbench.decoder.request import Request, StepOutput
+from specbench.decoder.request import Request, RequestFailed, StepOutput
 
 logger = logging.getLogger(__name__)
 
@@ -72,14 +72,23 @@ class Worker:
         self._made.set_result(engine)
         try:
             while self._take_in(engine):
-                for output in engine.step():
-                    self._hand_out(output)
+                self._step(engine)
         except Exception as error:
             logger.exception("the engine failed")
             self.failure = error
             for deliver in self._deliver.values():
                 deliver(error)
             self._refuse(error)
+
+    def _step(self, engine: Engine) -> None:
+        try:
+            outputs = engine.step()
+        except RequestFailed as error:
+            logger.exception("a request failed")
+            self._deliver.pop(error.request_id)(error)
+            return
+        for output in outputs:
+            self._hand_out(output)
 
     def _refuse(self, error: Exception) -> None:
         """Answer whoever still comes, so that nobody waits for ever."""

@@ -78,10 +78,11 @@ def compare_runs(a: RunStore, b: RunStore) -> list[CellAgreement]:
     if reasons := _obstacles(a.manifest, b.manifest):
         raise SpecbenchError(f"{a.path} and {b.path} cannot be compared across backends: {'; '.join(reasons)}.")
     cells_a, cells_b = (_first_of_each_cell(store.measurements()) for store in (a, b))
-    if not cells_a.keys() & cells_b.keys():
+    shared = cells_a.keys() & cells_b.keys()
+    if all(cells_a[name].cell.speculation.is_baseline for name in shared):
         raise SpecbenchError(
-            f"{a.path} and {b.path} have no cell in common: measure the same workload, method, gamma and batch size "
-            "with both backends."
+            f"{a.path} and {b.path} have no cell with speculation in common: measure the same workload, method, gamma "
+            "and batch size with both backends."
         )
     return [
         compare_cells(measured.cell, *(cells[name].traces if name in cells else () for cells in (cells_a, cells_b)))

@@ -20,6 +20,10 @@ KEEP_ALIVE = 2.0
 """Seconds until an idle connection is dropped: less than uvicorn's 5, which would close it under the next request."""
 
 
+REFUSED = "the server answered 4"
+"""How the error of a request begins that the server would not take (HTTP 4xx)."""
+
+
 class StreamingClient:
     """An async context manager around one HTTP session to one server.
 

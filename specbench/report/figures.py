@@ -36,10 +36,13 @@ def gibibytes(size: int | None) -> str:
 
 
 def speedup(cell: CellSummary) -> str:
-    """With its 95% interval: `1.42 [1.35, 1.50]`."""
+    """With its 95% interval: `1.42 [1.35, 1.50]`; a star where a mark speaks of the cell."""
+    star = "*" if cell.marks else ""
     if cell.speedup is None or cell.is_baseline or cell.speedup_ci_low is None:
-        return number(cell.speedup, 2)
-    return f"{cell.speedup:.2f} [{cell.speedup_ci_low:.2f}, {cell.speedup_ci_high:.2f}]"
+        return number(cell.speedup, 2) + star
+    if not cell.has_interval:
+        return f"{cell.speedup:.2f} [?]{star}"
+    return f"{cell.speedup:.2f} [{cell.speedup_ci_low:.2f}, {cell.speedup_ci_high:.2f}]{star}"
 
 
 def acceptance_length(cell: CellSummary) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -22,6 +23,7 @@ from specbench.store.measurement import Measurement
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _DPI = 4.6, 3.5, 130
 _MOST_SAMPLES = 1_500
+_LETTERS_PER_INCH = 17  # of 7.5 points
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def _speedup(summary: RunSummary) -> Plot | None:
     return Plot(
         "speedup",
         "Speedup over plain decoding by batch size and gamma: violet gains, orange loses. Bold: the 95% interval "
-        "excludes 1. ≠: outputs diverge. Hatched: not measured.",
+        "excludes 1. ≠: outputs diverge. Hatched: not measured; in parentheses: measured, but marked as no evidence.",
         figure,
     )
 
@@ -100,7 +102,7 @@ def _heat_map(axes: Any, cells: Sequence[CellSummary], norm: TwoSlopeNorm) -> No
     batches, gammas = sorted({c.batch_size for c in cells}), sorted({c.gamma for c in cells})
     grid = np.full((len(gammas), len(batches)), np.nan)
     for cell in cells:
-        if cell.speedup is not None:
+        if cell.speedup is not None and not cell.is_void:
             grid[gammas.index(cell.gamma), batches.index(cell.batch_size)] = math.log(cell.speedup)
     axes.set_facecolor("#e4e4e4")
     axes.patch.set_hatch("///")
@@ -110,15 +112,16 @@ def _heat_map(axes: Any, cells: Sequence[CellSummary], norm: TwoSlopeNorm) -> No
         if cell.speedup is None:
             continue
         red, green, blue, _ = mesh.cmap(norm(math.log(cell.speedup)))
-        light = 0.299 * red + 0.587 * green + 0.114 * blue > 0.55
+        shown = f"({cell.speedup:.2f})" if cell.is_void else f"{cell.speedup:.2f}"
+        light = cell.is_void or 0.299 * red + 0.587 * green + 0.114 * blue > 0.55
         axes.text(
             batches.index(cell.batch_size) + 0.5,
             gammas.index(cell.gamma) + 0.5,
-            f"{cell.speedup:.2f}" + (" ≠" if cell.equivalence == "DIVERGENT" else ""),
+            shown + (" ≠" if cell.equivalence == "DIVERGENT" else ""),
             ha="center",
             va="center",
             color="black" if light else "white",
-            fontweight="bold" if _excludes_one(cell) else "normal",
+            fontweight="bold" if _excludes_one(cell) and not cell.is_void else "normal",
         )
     axes.set_xticks(np.arange(len(batches)) + 0.5, [str(b) for b in batches])
     axes.set_yticks(np.arange(len(gammas)) + 0.5, [str(g) for g in gammas])
@@ -228,6 +231,7 @@ def _resources(summary: RunSummary, measurements: Sequence[Measurement]) -> Plot
         thinned = np.array(rows[:: max(1, len(rows) // _MOST_SAMPLES)], dtype=float)
         memory.plot(thinned[:, 0], thinned[:, 1], color=colour, linewidth=1.2, label=source)
         utilization.plot(thinned[:, 0], thinned[:, 2], color=colour, linewidth=0.8)
+    memory.margins(y=0.12)
     memory.set(ylabel="memory, GiB", ylim=(0, None))
     utilization.set(ylabel="utilization, %", xlabel="measured time, s (measurements end to end)", ylim=(0, None))
     memory.tick_params(labelbottom=False)
@@ -253,7 +257,8 @@ def _panels(
     figure = Figure(figsize=(width * columns + beside, height * rows + 0.35), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     # A plot that has left its report must still say where it was measured.
-    figure.supxlabel(f"{summary.run} · {summary.machine}", fontsize=7.5, color=INK, alpha=0.75)
+    text = textwrap.fill(f"{summary.run} · {summary.machine}", int(_LETTERS_PER_INCH * figure.get_figwidth()))
+    figure.supxlabel(text, fontsize=7.5, color=INK, alpha=0.75)
     return figure, axes
 
 

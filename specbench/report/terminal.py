@@ -11,6 +11,7 @@ from rich.text import Text
 
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.summary import RunSummary
+from specbench.analysis.verdict import Decision
 from specbench.report import figures
 
 _OUTCOMES = {
@@ -34,10 +35,19 @@ def render_summary(summary: RunSummary) -> RenderableType:
     for workload in workloads:
         parts += [_table(workload, [c for c in summary.cells if c.workload == workload]), Text()]
     parts += [Text(note, style="dim") for note in _notes(summary)]
-    heading = Text(summary.decision.recommendation, style="bold")
-    if summary.decision.method:
-        heading.append(f": {summary.decision.method}, gamma {summary.decision.gamma}")
+    heading = Text()
+    if len(set(summary.by_workload.values())) > 1:
+        for workload, decision in summary.by_workload.items():
+            heading.append(_heading(f"{workload}: ", decision)).append("\n")
+        heading.append(_heading("together: ", summary.decision))
+    else:
+        heading.append(_heading("", summary.decision))
     return Group(*parts, Text(), heading, Text(summary.text))
+
+
+def _heading(name: str, decision: Decision) -> Text:
+    heading = Text(name).append(decision.recommendation, style="bold")
+    return heading.append(f": {decision.method}, gamma {decision.gamma}") if decision.method else heading
 
 
 def _table(workload: str, cells: Sequence[CellSummary]) -> Table:
@@ -56,7 +66,7 @@ def _table(workload: str, cells: Sequence[CellSummary]) -> Table:
             figures.acceptance_length(cell),
             figures.number(cell.tpot_ms_p50, 1),
             figures.money(cell.cost_per_million_output_tokens),
-            Text(outcome + ("*" if cell.marks else ""), style=style),
+            Text(outcome, style=style),
         )
     return table
 
@@ -69,8 +79,14 @@ def _notes(summary: RunSummary) -> list[str]:
         notes.append("AL (n): n degenerate requests (loops or empty) are left out of AL and latency.")
     if any(c.status == "ok" and c.output_tokens_per_s is None for c in summary.cells):
         notes.append("tok/s in parentheses: of the whole run, too short for a steady window.")
-    texts = {mark.text: mark for c in summary.cells for mark in c.marks}
-    counts = {text: sum(text in {m.text for m in c.marks} for c in summary.cells) for text in texts}
-    notes += [f"* {text}" + (f" ({n} cells)" if n > 1 else "") for text, n in counts.items()]
+    rows: dict[str, list[str]] = {}
+    for cell in summary.cells:
+        for mark in cell.marks:
+            rows.setdefault(mark.text, []).append(f"{cell.workload}, {cell.label}, batch {cell.batch_size}")
+    notes += [
+        f"* {named[0]}{f' and {len(named) - 1} more' if named[1:] else ''}: {text}" for text, named in rows.items()
+    ]
+    if any(c.speedup_ci_low is not None and not c.has_interval for c in summary.cells):
+        notes.append("[?]: launches differ too much for an interval.")
     notes += [f"failed: {f.measurement}: {f.error}" for f in summary.failures]
     return notes

@@ -15,7 +15,7 @@ from specbench.report.plots import draw_plots, png
 from specbench.store.atomic import replacing
 from specbench.store.cell_file import request_table, write_table
 from specbench.store.measurement import Measurement
-from specbench.store.run import write_json
+from specbench.store.run import MANIFEST, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ def write_report(
     SpecbenchError if the files cannot be written.
     """
     out = out_dir or run_dir
+    if out.resolve() != run_dir.resolve() and (out / MANIFEST).exists():
+        raise SpecbenchError(f"{out} is another run: a report there would mix with its data. Choose another --output.")
     plots = draw_plots(summary, measurements)
     paths = ReportPaths(
         html=out / "report.html",

@@ -72,11 +72,12 @@ def read(path: Path) -> Measurement:
     try:
         table = pq.read_table(path)
         metadata = json.loads((table.schema.metadata or {})[_METADATA_KEY])
-    except (pa.ArrowInvalid, KeyError, ValueError) as error:
+        return measurement_from_json(metadata, table.to_pylist())
+    except (pa.ArrowInvalid, OSError, KeyError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
         raise SpecbenchError(
-            f"{path}: not a specbench measurement ({error}). Delete it and run with --resume."
+            f"{path}: not a specbench measurement ({reason}). Delete it and run with --resume."
         ) from error
-    return measurement_from_json(metadata, table.to_pylist())
 
 
 def write_table(path: Path, table: pa.Table) -> None:

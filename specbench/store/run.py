@@ -38,9 +38,8 @@ class RunStore:
 
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> RunStore:
-        """A new run. The directory may exist if it holds no run yet."""
-        if (path / MANIFEST).exists():
-            raise SpecbenchError(f"{path} already holds a run. Continue it with --resume, or choose another --output.")
+        """A new run. The directory may exist if it holds no run yet; to be called with the lock held."""
+        cls.refuse_if_taken(path)
         try:
             for folder in ("cells", "launches", "logs"):
                 (path / folder).mkdir(parents=True, exist_ok=True)
@@ -48,6 +47,17 @@ class RunStore:
         except OSError as error:
             raise SpecbenchError(f"cannot write to {path}: {error.strerror}. Choose another --output.") from error
         return cls(path)
+
+    @staticmethod
+    def refuse_if_taken(path: Path) -> None:
+        """Raises SpecbenchError where a run, or what is left of one, is in `path`."""
+        if (path / MANIFEST).exists():
+            raise SpecbenchError(f"{path} already holds a run. Continue it with --resume, or choose another --output.")
+        if (path / "measurements.parquet").exists() or any((path / "cells").glob("*.parquet")):
+            raise SpecbenchError(
+                f"{path} holds measurements whose {MANIFEST} is gone, so what they are of is not known. "
+                "Choose another --output."
+            )
 
     @classmethod
     def open(cls, path: Path) -> RunStore:
@@ -57,16 +67,16 @@ class RunStore:
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        try:
-            manifest: dict[str, Any] = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise SpecbenchError(f"{self.path / MANIFEST}: not valid JSON ({error}).") from error
+        manifest = _read_object(self.path / MANIFEST)
+        if "config" not in manifest:
+            raise SpecbenchError(f"{self.path / MANIFEST}: not a run's manifest, it has no configuration.")
         return manifest
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run while measuring into it. Raises SpecbenchError while another process does."""
         try:
+            self.path.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path / ".lock", timeout=0):
                 yield
         except Timeout:
@@ -80,7 +90,7 @@ class RunStore:
     def launches(self) -> dict[str, dict[str, Any]]:
         """What each launch's server said of its settings (backends.base.ResolvedSettings), by launch id."""
         files = sorted((self.path / "launches").glob("*.json"))
-        return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
+        return {path.stem: _read_object(path) for path in files}
 
     def write(self, measurement: Measurement) -> None:
         (self.path / "cells").mkdir(exist_ok=True)
@@ -110,7 +120,7 @@ class RunStore:
     def read_json(self, name: str) -> Any:
         """A JSON file of the run, or None if it has none of that name."""
         path = self.path / name
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        return _read_object(path) if path.exists() else None
 
     def write_json(self, name: str, value: Any) -> None:
         write_json(self.path / name, value)
@@ -123,9 +133,16 @@ class RunStore:
         if not table.exists():
             return []
         requests: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for row in pq.read_table(self.path / "requests.parquet").to_pylist():
-            requests[row["measurement"]].append(row)
-        records = [json.loads(record) for record in pq.read_table(table, columns=["record"])["record"].to_pylist()]
+        try:
+            for row in pq.read_table(self.path / "requests.parquet").to_pylist():
+                requests[row["measurement"]].append(row)
+            rows = pq.read_table(table, columns=["record"])["record"].to_pylist()
+            records = [json.loads(record) for record in rows]
+        except (pa.ArrowInvalid, OSError, KeyError, ValueError) as error:
+            raise SpecbenchError(
+                f"{self.path}: its tables cannot be read ({str(error).splitlines()[0]}). They were damaged after they "
+                "were written: restore requests.parquet and measurements.parquet, or measure anew."
+            ) from error
         return [cell_file.measurement_from_json(record, requests[record["id"]]) for record in records]
 
 
@@ -162,6 +179,16 @@ def _measurement_row(m: Measurement) -> dict[str, Any]:
         "seconds": m.finished - m.started,
         "record": json.dumps(cell_file.measurement_to_json(m)),
     }
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(value, dict):
+            raise ValueError(f"expected an object, got a {type(value).__name__}")
+    except (OSError, ValueError) as error:
+        raise SpecbenchError(f"{path}: not the JSON that was written there ({error}).") from error
+    return value
 
 
 def write_json(path: Path, value: Any) -> None:

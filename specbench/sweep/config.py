@@ -12,20 +12,32 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError, fi
 
 from specbench.backends.base import Container, EngineOptions
 from specbench.errors import SpecbenchError
+from specbench.paths import expand_home
 from specbench.speculation import BASELINE, DRAFTERLESS, METHODS, Speculation
+from specbench.store.atomic import replacing
+from specbench.sweep.quantities import NotTruth, Number, PositiveInt, Price, Seconds, WholeNumber
+from specbench.sweep.yaml_file import read_mapping
 
-PositiveInt = Annotated[int, Field(ge=1)]
-Price = Annotated[float, Field(gt=0)]
+MAX_TEMPERATURE = 2
+"""What OpenAI's API takes, and servers of it."""
+
+LEAST_TOP_P = 1e-6
+"""Less keeps the best token alone, which temperature 0 says without rounding."""
+
+MAX_SEED = 2**63 - 2**32
+"""Servers take seeds of 64 bits, and each request has its own: this one plus its index."""
+
+MAX_THREADS = 1024
 
 
 class SweepConfig(BaseModel):
     """What to measure, on what, and what a GPU-hour costs. Every field is a flag of `specbench sweep`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     workload: tuple[Path, ...] = Field(min_length=1, description="prompt files; each is measured by itself")
     backend: str = Field("reference", description="the engine that serves the target")
-    target: str = Field("demo", description="the model: demo, a local directory, or a hub id")
+    target: str = Field("demo", min_length=1, description="the model: demo, a local directory, or a hub id")
     method: tuple[str, ...] = Field(
         ("ngram",), description="speculation methods; the baseline `none` is always measured"
     )
@@ -34,16 +46,16 @@ class SweepConfig(BaseModel):
     batch_size: tuple[PositiveInt, ...] = Field((1, 4), min_length=1, description="requests kept in flight")
     prompts: PositiveInt | None = Field(None, description="how many prompts of each workload; all by default")
     max_tokens: PositiveInt = Field(64, description="output tokens per request, where the prompt does not say")
-    temperature: float = Field(0.0, ge=0)
-    top_p: float = Field(1.0, gt=0, le=1)
-    top_k: int = Field(0, ge=0, description="0 keeps the whole vocabulary")
-    seed: int = 0
+    temperature: Number = Field(0.0, ge=0, le=MAX_TEMPERATURE)
+    top_p: Number = Field(1.0, ge=LEAST_TOP_P, le=1)
+    top_k: WholeNumber = Field(0, ge=0, description="0 keeps the whole vocabulary")
+    seed: WholeNumber = Field(0, ge=-(2**63), le=MAX_SEED)
     verification: Literal["rejection", "coupled"] = "rejection"
     repeats: PositiveInt = Field(1, description="measurements of a cell within one launch")
     replicates: PositiveInt = Field(3, description="launches of each arm, interleaved")
     dtype: Literal["float32", "bfloat16"] = "float32"
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="cpu, cuda or cuda:N")
-    threads: PositiveInt | None = None
+    threads: PositiveInt | None = Field(None, le=MAX_THREADS)
     max_model_len: PositiveInt = 2048
     baseline: Literal["matched", "as-deployed"] = Field(
         "matched", description="whether arms share their settings, or each has the engine's own defaults for it"
@@ -51,14 +63,14 @@ class SweepConfig(BaseModel):
     chat_template_kwargs: Mapping[str, Any] = Field(default_factory=dict, description="for the server's chat template")
     tensor_parallel: PositiveInt = Field(1, description="GPUs that the weights are split over")
     quantization: str | None = Field(None, description="how the engine quantizes the target, such as fp8")
-    memory_fraction: float | None = Field(None, gt=0, le=1, description="of the device's memory")
-    kv_cache: ByteSize | None = Field(None, description="memory of the KV cache, such as 2GiB")
+    memory_fraction: Number | None = Field(None, gt=0, le=1, description="of the device's memory")
+    kv_cache: Annotated[ByteSize, NotTruth] | None = Field(None, description="memory of the KV cache, such as 2GiB")
     prefix_caching: bool = Field(False, description="let requests share the KV cache of a common beginning")
     engine_arg: tuple[str, ...] = Field((), description="appended to the engine's own command line")
     python: Path | None = Field(None, description="interpreter of the engine's environment")
     container: str | None = Field(None, description="image to run the engine in")
-    ready_timeout: float = Field(600.0, gt=0, description="seconds until a launch counts as failed")
-    request_timeout: float = Field(600.0, gt=0, description="seconds until a request counts as failed")
+    ready_timeout: Seconds = Field(600.0, description="until a launch counts as failed")
+    request_timeout: Seconds = Field(600.0, description="until a request counts as failed")
     skip_bad_lines: bool = False
     save_events: bool = Field(False, description="keep every byte that the server streamed")
     gpu_price: Price | None = Field(None, description="per GPU-hour")
@@ -66,6 +78,11 @@ class SweepConfig(BaseModel):
     currency: str = "USD"
     engineering_cost: Price | None = Field(None, description="one-off cost of switching speculation on")
     tokens_per_month: Price | None = None
+
+    @field_validator("workload")
+    @classmethod
+    def _at_home(cls, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple(map(expand_home, paths))
 
     @field_validator("method")
     @classmethod
@@ -78,6 +95,16 @@ class SweepConfig(BaseModel):
     @classmethod
     def _sorted(cls, values: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(sorted(set(values)))
+
+    @field_validator("engine_arg")
+    @classmethod
+    def _splits_into_words(cls, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        for argument in arguments:
+            try:
+                shlex.split(argument)
+            except ValueError as error:
+                raise ValueError(f"no shell could split {argument} ({error}). Mind its quotation marks") from None
+        return arguments
 
     @model_validator(mode="after")
     def _every_gpu_is_priced(self) -> SweepConfig:
@@ -153,22 +180,15 @@ def load_config(path: Path | None, overrides: Mapping[str, Any]) -> SweepConfig:
 def save_config(config: SweepConfig, path: Path) -> None:
     """Write the configuration as YAML that `load_config` reads back."""
     try:
-        path.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+        with replacing(path) as partial:
+            text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+            partial.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SpecbenchError(f"cannot write {path}: {error.strerror}.") from error
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecbenchError(f"cannot read the configuration {path}: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecbenchError(f"{path}: not valid YAML ({' '.join(str(error).split())}).") from error
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise SpecbenchError(f"{path}: a configuration is a mapping of options; got a {type(values).__name__}.")
+    values = read_mapping(path)
     # One value may stand for a list of one, as on the command line.
     for name in ("workload", "method", "gamma", "batch_size", "engine_arg"):
         if name in values and not isinstance(values[name], list):

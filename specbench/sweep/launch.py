@@ -9,6 +9,7 @@ from pathlib import Path
 from specbench.backends.base import Backend, EngineOptions, Launch
 from specbench.backends.environments import container_runner, engine_python
 from specbench.errors import SpecbenchError
+from specbench.paths import expand_home
 from specbench.speculation import Speculation
 from specbench.sweep.config import SweepConfig
 
@@ -59,6 +60,7 @@ def locate_engine(options: EngineOptions, backend: Backend, device: str) -> Engi
         return options
     if options.python is None:
         return replace(options, python=engine_python(backend.name, device))
-    if not options.python.expanduser().is_file():
+    python = expand_home(options.python)
+    if not python.is_file():
         raise SpecbenchError(f"--python {options.python}: there is no such interpreter.")
-    return replace(options, python=options.python.expanduser().absolute())
+    return replace(options, python=python.absolute())

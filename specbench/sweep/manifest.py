@@ -43,7 +43,7 @@ def make_manifest(
 ) -> dict[str, Any]:
     """The manifest of a new run. `fingerprint` covers all that could change a measurement, prices not among it."""
     identity: dict[str, Any] = {
-        "config": {k: v for k, v in config.model_dump(mode="json").items() if k not in CONTINUABLE},
+        "config": {k: v for k, v in _as_json(config).items() if k not in CONTINUABLE},
         "versions": _versions() if config.backend == "reference" else {"specbench": __version__},
         "code": _code_digest(),
         "environment": _environment(),
@@ -67,7 +67,7 @@ def make_manifest(
         **identity,
         "versions": _versions(),
         "clocks": _clocks(),
-        "config": config.model_dump(mode="json"),
+        "config": _as_json(config),
         "git": _git_state(),
         "plan": {"launches": len(plan.launches), "measurements": len(plan.measurements)},
         "identity": identity,
@@ -79,11 +79,27 @@ def check_same_identity(old: Mapping[str, Any], new: Mapping[str, Any], path: Pa
     """Refuse to continue a run with anything that could change its results."""
     if old["fingerprint"] == new["fingerprint"]:
         return
-    changed = ", ".join(_differences(old["identity"], new["identity"]))
-    raise SpecbenchError(
-        f"{path} was made with something else, and cells of both must not be mixed. Changed: {changed}. "
+    raise _other_run(path, _differences(old["identity"], new["identity"]))
+
+
+def check_same_config(old: Mapping[str, Any], config: SweepConfig, path: Path) -> None:
+    """The part of `check_same_identity` that needs neither models nor files."""
+    before, now = (
+        {k: v for k, v in values.items() if k not in CONTINUABLE} for values in (old["config"], _as_json(config))
+    )
+    if changed := _differences(before, now, "config"):
+        raise _other_run(path, changed)
+
+
+def _other_run(path: Path, changed: Sequence[str]) -> SpecbenchError:
+    return SpecbenchError(
+        f"{path} was made with something else, and cells of both must not be mixed. Changed: {', '.join(changed)}. "
         "Undo the change, or start a new run with another --output."
     )
+
+
+def _as_json(config: SweepConfig) -> dict[str, Any]:
+    return config.model_dump(mode="json")
 
 
 def _differences(old: Any, new: Any, name: str = "") -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from specbench.speculation import Speculation
 from specbench.store.measurement import Cell
@@ -35,6 +36,14 @@ class SweepPlan:
     @property
     def measurements(self) -> tuple[PlannedMeasurement, ...]:
         return tuple(m for launch in self.launches for m in launch.measurements)
+
+    def without(self, done: Collection[str]) -> SweepPlan:
+        """What is left of it when the measurements of these ids are there already."""
+        left = (
+            replace(launch, measurements=tuple(m for m in launch.measurements if m.id not in done))
+            for launch in self.launches
+        )
+        return SweepPlan(tuple(launch for launch in left if launch.measurements))
 
 
 def make_plan(config: SweepConfig) -> SweepPlan:

@@ -1,8 +1,7 @@
-"""Before minutes are lost: do weights, drafter and KV cache fit the device, and how long will the starts take?"""
+"""Before minutes are lost: do requests fit the model, and all of it the device? How long will the starts take?"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import psutil
 
 from specbench.backends.base import EngineOptions
 from specbench.errors import SpecbenchError
+from specbench.model_config import model_config
 from specbench.sweep.config import SweepConfig
 from specbench.sweep.plan import SweepPlan
 from specbench.telemetry.inventory import list_gpus
@@ -18,6 +18,9 @@ from specbench.telemetry.inventory import list_gpus
 _BYTES = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0}
 _QUANTIZED_BYTES = {"fp8": 1.0}
 """Bytes per weight by what quantizes at load; checkpoints that are quantized already are as large as their files."""
+
+_UNSTRETCHED = ("default", "llama3", "longrope", "su")
+"""Kinds of RoPE under which max_position_embeddings is what it says."""
 
 ENGINE_SHARE = 0.9
 """Of a GPU's memory that engines take when they are not told otherwise."""
@@ -35,6 +38,7 @@ def check_memory(
     An estimate: activations and the engine's own buffers are not in it. Says nothing where the device or the
     model's shape is not known.
     """
+    _check_length(config, target)
     memory = _device_memory(config.device, options)
     if memory is None:
         note(f"--device {config.device}, but no GPU is to be seen from here: memory was not checked.")
@@ -66,7 +70,7 @@ def check_memory(
 def weight_bytes(model: Path, dtype: str, quantization: str | None) -> int:
     """Memory of a model's weights as they are loaded: stored ones change size with the precision they run in."""
     stored = sum(file.stat().st_size for file in model.glob("*.safetensors"))
-    config = _config(model)
+    config = model_config(model)
     if "quantization_config" in config:
         return stored
     per_weight = _QUANTIZED_BYTES.get(quantization or "", _BYTES.get(dtype, 2.0))
@@ -75,13 +79,17 @@ def weight_bytes(model: Path, dtype: str, quantization: str | None) -> int:
 
 def kv_bytes_per_token(model: Path, dtype: str) -> int | None:
     """Keys and values of one token in all layers; None for a shape that does not say (latent attention, hybrids)."""
-    config = _config(model)
-    config = config.get("text_config") or config
-    heads, layers = config.get("num_attention_heads"), config.get("num_hidden_layers")
-    if not heads or not layers or "kv_lora_rank" in config:
+    shape = _text_shape(model)
+    heads, layers = _size(shape, "num_attention_heads"), _size(shape, "num_hidden_layers")
+    if heads is None or layers is None or "kv_lora_rank" in shape:
         return None
-    head_dim = config.get("head_dim") or config["hidden_size"] // heads
-    return int(2 * layers * (config.get("num_key_value_heads") or heads) * head_dim * _BYTES.get(dtype, 2.0))
+    head_dim, width = _size(shape, "head_dim"), _size(shape, "hidden_size")
+    if head_dim is None:
+        if width is None:
+            raise SpecbenchError(f"{model / 'config.json'} gives no hidden_size. Download the model again.")
+        head_dim = width // heads
+    kv_heads = _size(shape, "num_key_value_heads") or heads
+    return int(2 * layers * kv_heads * head_dim * _BYTES.get(dtype, 2.0))
 
 
 def describe_starts(plan: SweepPlan, start_seconds: float) -> str:
@@ -101,9 +109,35 @@ def _device_memory(device: str, options: EngineOptions) -> int | None:
     return int(sum(gpus) * (options.memory_fraction or ENGINE_SHARE)) if gpus else None
 
 
-def _config(model: Path) -> Mapping[str, Any]:
-    config: Mapping[str, Any] = json.loads((model / "config.json").read_text(encoding="utf-8"))
-    return config
+def _check_length(config: SweepConfig, target: Path) -> None:
+    shape = _text_shape(target)
+    limit = _size(shape, "max_position_embeddings")
+    if limit is None or _stretched(shape) or config.engine_arg:
+        return  # an engine's own arguments may override what the model says of itself
+    if config.max_model_len > limit:
+        raise SpecbenchError(
+            f"--max-model-len {config.max_model_len} is more than {config.target} has positions for. "
+            f"Its limit is {limit} (max_position_embeddings)."
+        )
+
+
+def _stretched(shape: Mapping[str, Any]) -> bool:
+    """Whether engines take more than max_position_embeddings: YaRN and the like are given before their factor."""
+    rope = shape.get("rope_scaling") or shape.get("rope_parameters") or {}
+    return not isinstance(rope, dict) or rope.get("rope_type", rope.get("type", "default")) not in _UNSTRETCHED
+
+
+def _text_shape(model: Path) -> Mapping[str, Any]:
+    """Of a multimodal model the part that generates text."""
+    config = model_config(model)
+    text = config.get("text_config")
+    return text if isinstance(text, dict) and text else config
+
+
+def _size(shape: Mapping[str, Any], field: str) -> int | None:
+    """None where the field is missing, or one per layer: then it is for the engine to judge."""
+    value = shape.get(field)
+    return value if type(value) is int and value > 0 else None
 
 
 def _gib(count: int) -> str:

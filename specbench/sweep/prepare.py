@@ -2,25 +2,59 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from specbench.backends import get_backend
-from specbench.drafter import resolve_drafter
+from specbench.backends.base import Backend, EngineOptions
+from specbench.backends.servers import check_registry
+from specbench.demo import demo_target_path
+from specbench.drafter import check_drafter_name, demo_drafter_path, resolve_drafter
 from specbench.errors import SpecbenchError
+from specbench.model_config import model_config
 from specbench.store.run import MANIFEST, RunStore
 from specbench.sweep.config import SweepConfig, save_config
-from specbench.sweep.launch import check_options, locate_engine
-from specbench.sweep.manifest import check_same_identity, make_manifest
+from specbench.sweep.launch import check_options, locate_engine, make_launch
+from specbench.sweep.manifest import check_same_config, check_same_identity, make_manifest
 from specbench.sweep.plan import make_plan
 from specbench.sweep.preflight import check_memory, describe_starts
 from specbench.sweep.runner import Sweep
-from specbench.target import resolve_target
+from specbench.target import local_model, resolve_target
 from specbench.workloads.load import load_workload
 from specbench.workloads.prompt import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is known of a sweep before anything is fetched, written or started."""
+
+    backend: Backend
+    options: EngineOptions
+    workloads: Mapping[str, Workload]
+
+
+def check(config: SweepConfig, output: Path | None, *, resume: bool) -> Checked:
+    """Raises SpecbenchError for what would fail later and can be known without touching network or disk."""
+    backend = get_backend(config.backend)
+    options = check_options(config, backend)
+    workloads = load_workloads(config)
+    target = demo_target_path() if config.target == "demo" else local_model(config.target) or Path(config.target)
+    drafters = {}
+    for method, name in config.drafter.items():
+        check_drafter_name(method, name)
+        drafters[method] = demo_drafter_path(method, name) or local_model(name) or Path(name)
+    # Where the engine is does not matter to what it is told.
+    somewhere = options if options.python or options.container else replace(options, python=Path("python"))
+    for speculation in config.speculations():
+        backend.check(speculation)
+        backend.command(make_launch(config, speculation, target, drafters, somewhere))
+    if resume and output is not None:
+        check_same_config(RunStore.open(output).manifest, config, output)
+    elif output is not None:
+        RunStore.refuse_if_taken(output)
+    return Checked(backend, options, workloads)
 
 
 def prepare(config: SweepConfig, output: Path | None, *, resume: bool, note: Callable[[str], None]) -> Sweep:
@@ -28,31 +62,29 @@ def prepare(config: SweepConfig, output: Path | None, *, resume: bool, note: Cal
 
     Raises SpecbenchError for anything that would make the sweep fail later and can be known now.
     """
-    backend = get_backend(config.backend)
-    for speculation in config.speculations():
-        backend.check(speculation)
-    options = locate_engine(check_options(config, backend), backend, config.device)
-    workloads = load_workloads(config)
+    checked = check(config, output, resume=resume)
+    backend, workloads = checked.backend, checked.workloads
+    check_registry()
+    options = locate_engine(checked.options, backend, config.device)
     target = resolve_target(config.target, note)
     drafters = {method: resolve_drafter(method, name, note) for method, name in config.drafter.items()}
     if "draft_model" in drafters:
         _check_draft_model(config.backend, target, drafters["draft_model"])
     check_memory(config, options, target, drafters.values(), note)
     plan = make_plan(config)
-    note(f"{describe_starts(plan, backend.start_seconds)}, until they are measured.")
+    note(f"{describe_starts(plan, backend.start_seconds)}; how long they really take, the first will show.")
     path = output or _default_output(config)
     manifest = make_manifest(config, plan, target, drafters, list(workloads.values()), path.name)
     sweep = Sweep(config, plan, backend, target, drafters, workloads, RunStore(path), options)
-    for speculation in config.speculations():
-        sweep.command(speculation)
-    if resume:
-        earlier = RunStore.open(path).manifest
-        check_same_identity(earlier, manifest, path)
-        # What a continued run may change (prices, more replicates) holds from now on.
-        sweep.store.write_json(MANIFEST, {**earlier, "config": manifest["config"], "plan": manifest["plan"]})
-    else:
-        RunStore.create(path, manifest)
-    save_config(config, path / "config.yaml")
+    with sweep.store.locked():
+        if resume:
+            earlier = RunStore.open(path).manifest
+            check_same_identity(earlier, manifest, path)
+            # What a continued run may change (prices, more replicates) holds from now on.
+            sweep.store.write_json(MANIFEST, {**earlier, "config": manifest["config"], "plan": manifest["plan"]})
+        else:
+            RunStore.create(path, manifest)
+        save_config(config, path / "config.yaml")
     note(f"The run is in {path}.")
     return sweep
 
@@ -69,7 +101,7 @@ def load_workloads(config: SweepConfig) -> dict[str, Workload]:
 
 def _check_draft_model(backend: str, target: Path, draft: Path) -> None:
     """A draft model proposes token ids, so both models must mean the same by them."""
-    target_config, draft_config = (_model_config(path) for path in (target, draft))
+    target_config, draft_config = (model_config(path) for path in (target, draft))
     # Multimodal models nest their vocabulary's size: then it is for the engine to compare.
     sizes = [config.get("vocab_size") for config in (target_config, draft_config)]
     if None not in sizes and sizes[0] != sizes[1]:
@@ -82,16 +114,6 @@ def _check_draft_model(backend: str, target: Path, draft: Path) -> None:
             f"the draft model {draft} has a head for {draft_config['draft_vocab_size']} tokens, which only the "
             f"reference decoder loads. With --backend {backend} use one with a whole head, such as draft_model=demo."
         )
-
-
-def _model_config(model: Path) -> dict[str, Any]:
-    try:
-        config = json.loads((model / "config.json").read_text(encoding="utf-8"))
-        if not isinstance(config, dict):
-            raise ValueError("no JSON object")
-    except (OSError, ValueError) as error:
-        raise SpecbenchError(f"{model / 'config.json'}: not a model's configuration ({error}).") from error
-    return config
 
 
 def _default_output(config: SweepConfig) -> Path:

@@ -26,12 +26,15 @@ def request_order(workload: Workload, config: SweepConfig, batch_size: int) -> l
     return [_spec(i, prompts[i % len(prompts)], config) for i in range(count)]
 
 
-def warm_up_requests(workload: Workload, config: SweepConfig, batch_size: int) -> list[RequestSpec]:
-    """A cohort of short requests, so that every shape of the cell has run before the clock starts."""
+def warm_up_requests(workload: Workload, config: SweepConfig, batch_size: int, cohort: int = 0) -> list[RequestSpec]:
+    """A cohort of short requests, so that every shape of the cell has run before the clock starts.
+
+    cohort: 0 for the first; further ones are other prompts as long as there are any
+    """
     prompts = _chosen(workload, config)
     return [
         _spec(i, prompts[-1 - i % len(prompts)], config, max_tokens=min(WARM_UP_TOKENS, config.max_tokens))
-        for i in range(batch_size)
+        for i in range(cohort * batch_size, (cohort + 1) * batch_size)
     ]
 
 

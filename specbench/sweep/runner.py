@@ -15,7 +15,7 @@ import aiohttp
 from specbench.backends.base import Backend, Command, EngineOptions, Launch, ResolvedSettings
 from specbench.backends.process import LaunchFailed, ServerProcess, run_server
 from specbench.errors import SpecbenchError
-from specbench.replay.client import StreamingClient
+from specbench.replay.client import REFUSED, StreamingClient
 from specbench.replay.closed_loop import ClosedLoopRun, run_closed_loop
 from specbench.replay.raw_log import RawLog
 from specbench.replay.records import RequestTrace
@@ -29,6 +29,9 @@ from specbench.sweep.progress import Progress
 from specbench.sweep.requests import request_order, warm_up_requests
 from specbench.telemetry.sampler import sample_server
 from specbench.workloads.prompt import Workload
+
+WARM_UP_COHORTS = 4
+"""Tried before a server that refuses every prompt of them counts as unfit."""
 
 
 class MeasurementFailed(SpecbenchError):
@@ -139,10 +142,8 @@ async def _measure(
     workload, batch_size = sweep.workloads[planned.cell.workload], planned.cell.batch_size
     requests = request_order(workload, sweep.config, batch_size)
     watch = _Totals(progress)
-    async with _client(sweep, server) as client:
-        warm_up = await run_closed_loop(client, warm_up_requests(workload, sweep.config, batch_size), batch_size)
     try:
-        await _check(warm_up, server)
+        await _check(await _warm_up(sweep, server, workload, batch_size), server)
     except MeasurementFailed as failure:
         raise WarmUpFailed(f"in the warm-up, {failure}") from failure
     progress.measure(planned, len(requests))
@@ -166,6 +167,17 @@ async def _measure(
         traces=tuple(run.traces),
         telemetry=tuple(samples),
     )
+
+
+async def _warm_up(sweep: Sweep, server: ServerProcess, workload: Workload, batch_size: int) -> ClosedLoopRun:
+    """A cohort of which something came through; a server may well refuse single prompts, being too long for one."""
+    for cohort in range(WARM_UP_COHORTS):
+        requests = warm_up_requests(workload, sweep.config, batch_size, cohort)
+        async with _client(sweep, server) as client:
+            run = await run_closed_loop(client, requests, batch_size)
+        if not all((trace.error or "").startswith(REFUSED) for trace in run.traces):
+            break
+    return run
 
 
 def _client(sweep: Sweep, server: ServerProcess, raw_log: RawLog | None = None) -> StreamingClient:

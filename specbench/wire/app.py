@@ -98,7 +98,7 @@ async def _generate(request: web.Request, body_type: type[CompletionRequest] | t
     body = parse(body_type, await request.read())
     if body.model not in (None, service.model_name):
         raise RequestError(f"model {body.model!r} is not served here; {service.model_name!r} is", 404, "model")
-    generation = service.submit(body.generation())
+    generation = await service.submit(body.generation())
     try:
         answer = answer_to(body, service.model_name, generation.prompt_token_ids)
         if body.stream:
@@ -131,6 +131,9 @@ async def _errors_as_json(
         return await handler(request)
     except RequestError as error:
         return _error(str(error), error.status, error.param)
+    except web.RequestPayloadError:
+        encoding = request.headers.get("Content-Encoding", "none")
+        return _error(f"the body is damaged, or not encoded as its headers say (Content-Encoding: {encoding})", 400)
     except web.HTTPException as error:
         if error.status < 400:
             raise

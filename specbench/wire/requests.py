@@ -22,6 +22,7 @@ COMPLETION_MAX_TOKENS = 16
 
 NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "best_of": (1,),
+    "chat_template": (),
     "echo": (False,),
     "frequency_penalty": (0,),
     "logit_bias": ({},),

@@ -86,7 +86,7 @@ class Service(Protocol):
 
     model_name: str
 
-    def submit(self, request: GenerationRequest) -> Generation:
+    async def submit(self, request: GenerationRequest) -> Generation:
         """Queue a request. Raises RequestError where it cannot be served (too long, unknown token ids…)."""
 
     def health(self) -> str | None:

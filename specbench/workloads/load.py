@@ -9,6 +9,9 @@ from specbench.errors import SpecbenchError
 from specbench.workloads.prompt import Prompt, Workload
 from specbench.workloads.readers import Problem, find_reader
 
+MAX_NAME_BYTES = 100
+"""Of a file's name without its ending: the files of measurements are called after it, with arm and batch size."""
+
 
 def load_workload(path: Path, skip_bad_lines: bool = False) -> Workload:
     """Read and check every prompt of a workload file.
@@ -16,6 +19,7 @@ def load_workload(path: Path, skip_bad_lines: bool = False) -> Workload:
     Raises SpecbenchError naming file and line at the first entry that is no prompt (with `skip_bad_lines` it goes to
     `skipped` instead), and where the file is missing, unreadable, of an unknown format, or left without a prompt.
     """
+    _check_name(path)
     if path.is_dir():
         raise SpecbenchError(f"{path} is a directory. Give a workload file, for example {path / 'chat.jsonl'}.")
     try:
@@ -24,6 +28,21 @@ def load_workload(path: Path, skip_bad_lines: bool = False) -> Workload:
         raise SpecbenchError(f"no workload file {path}. specbench's own are in workloads/ of its checkout.") from None
     except OSError as error:
         raise SpecbenchError(f"cannot read {path} ({error.strerror}). Check its permissions.") from error
+
+
+def _check_name(path: Path) -> None:
+    try:
+        length = len(path.stem.encode())
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise SpecbenchError(
+            f"{str(path)!a}: the name is not UTF-8, and a run's files could not say it. Rename the file."
+        ) from None
+    if length > MAX_NAME_BYTES:
+        raise SpecbenchError(
+            f"{path}: the name has {length} bytes, and names of measurements begin with it. "
+            f"Shorten it to {MAX_NAME_BYTES}."
+        )
 
 
 def _load(path: Path, skip_bad_lines: bool) -> Workload:

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from specbench.errors import SpecbenchError
+from specbench.model_config import model_config, tokenizer_config
 from specbench.workloads.prompt import Prompt, Workload
 
 NGRAM = 4
@@ -99,6 +100,9 @@ def tokens(target: Path) -> Encode:
         from transformers import AutoTokenizer
     except ImportError as error:
         raise SpecbenchError("counting tokens needs transformers: pip install '.[reference]'.") from error
+    model_config(target)
+    if (target / "tokenizer_config.json").is_file():
+        tokenizer_config(target)
     try:
         tokenizer = AutoTokenizer.from_pretrained(target, local_files_only=True)
     except (OSError, ValueError) as error:

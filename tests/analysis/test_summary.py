@@ -21,6 +21,7 @@ from specbench.backends.base import EngineCounters
 from specbench.equivalence.greedy import judge_baseline
 from specbench.speculation import BASELINE, Speculation
 from specbench.store.measurement import Measurement
+from specbench.store.run import RunStore
 from specbench.telemetry.sample import Sample
 
 LOOP = (1, 2, 3, *[9] * 38)
@@ -442,3 +443,49 @@ def test_bounds_hold_in_any_closed_loop(batch_size: int, lengths: list[int], acc
     for name in ("ttft", "tpot", "itl", "e2e"):
         values = [getattr(cell, f"{name}_ms_p{q}") for q in (50, 90, 95, 99)]
         assert None in values or values == sorted(values)
+
+
+def test_a_cell_that_is_no_evidence_saves_nothing_and_breaks_even_nowhere(tmp_path: Path) -> None:
+    config = {"gpu_price": 2.0, "engineering_cost": 1000, "tokens_per_month": 1e12}
+    runs = [
+        measurement(batch_size=1), measurement(NGRAM, accepted=1, steps=(0.002,)),  # implausible
+        measurement(batch_size=2), measurement(NGRAM, 2, accepted=3),
+    ]  # fmt: skip
+    summary = summarize(store(tmp_path, runs, **config))
+    void, sound = (cell for cell in summary.cells if not cell.is_baseline)
+    assert "speedup_above_acceptance" in {mark.code for mark in void.marks}
+    assert (void.saving_percent, void.gpus_saved, void.payback_months) == (None, None, None)
+    assert sound.gpus_saved is not None
+    assert sound.gpus_saved > 0
+    assert sound.saving_percent == pytest.approx((1 - 1 / (sound.speedup or 0)) * 100)
+    (crossing,) = (b.crossing for b in summary.break_even)
+    assert "above the largest measured batch size (2)" in crossing.text
+
+
+def test_gpus_are_saved_only_where_a_gain_is_shown(tmp_path: Path) -> None:
+    config = {"gpu_price": 2.0, "engineering_cost": 1000, "tokens_per_month": 1e12}
+    runs = [
+        measurement(arm, accepted=accepted, steps=(step,), replicate=replicate)
+        for replicate, faster in enumerate((0.004, 0.012))
+        for arm, accepted, step in ((BASELINE, 0, 0.01), (NGRAM, 1, faster))
+    ]
+    cell = summarize(store(tmp_path, runs, **config)).cells[1]
+    assert cell.speedup_ci_low is not None
+    assert cell.speedup_ci_low < 1 < (cell.speedup or 0)
+    assert (cell.gpus_saved, cell.payback_months) == (None, None)
+
+
+def test_a_run_that_is_not_complete_says_so(tmp_path: Path) -> None:
+    run = store(tmp_path, [measurement(), measurement(NGRAM, accepted=3)])
+    run.write_json("manifest.json", {**run.manifest, "plan": {"launches": 2, "measurements": 24}})
+    assert "22 planned measurements are missing" in summarize(RunStore.open(run.path)).text
+
+
+def test_the_best_of_several_arms_is_one_that_can_be_believed(tmp_path: Path) -> None:
+    other = Speculation("ngram", 2)
+    runs = [
+        measurement(), measurement(NGRAM, accepted=1, steps=(0.001,)), measurement(other, accepted=0, steps=(0.011,)),
+    ]  # fmt: skip
+    text = summarize(store(tmp_path, runs)).text
+    assert "ngram γ2" in text
+    assert "ngram γ4" not in text

@@ -30,6 +30,13 @@ from specbench.backends.explain import explain
         ("python: No module named vllm", "That Python has no vllm: run `specbench backend install vllm`"),
         ("Unable to find image 'vllm/vllm-openai:none' locally", "no such container image"),
         (
+            "specbench.decoder.server: an earlier start's\n"
+            "RuntimeError: beside the point\n"
+            "specbench.decoder.server: max_model_len must be 2..8192, the model's own limit; got 10000.",
+            "max_model_len must be 2..8192, the model's own limit; got 10000.",
+        ),
+        ("specbench.decoder.server: [Errno 98] error while attempting to bind", "The port is taken"),
+        (
             "  Value error, --foo requires --bar. [type=value_error, input_value=ArgsKwargs(…)]",
             "The engine says: --foo requires --bar.",
         ),

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import sys
 import textwrap
 import time
@@ -73,6 +74,13 @@ async def test_a_server_that_ends_before_it_is_ready_shows_its_last_words(tmp_pa
         async with run_server(python("import sys; print('no such model'); sys.exit(7)"), log_in(tmp_path)):
             pass
     assert caught.value.log_tail.endswith("no such model")
+
+
+async def test_a_server_knows_who_started_it(tmp_path: Path) -> None:
+    with pytest.raises(LaunchFailed) as caught:
+        async with run_server(python("import os; print(os.environ['SPECBENCH_PARENT'])"), log_in(tmp_path)):
+            pass
+    assert caught.value.log_tail.endswith(f"\n{os.getpid()}")
 
 
 async def test_a_server_that_is_never_ready_is_ended_after_the_timeout(tmp_path: Path) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +18,7 @@ import psutil
 import pytest
 
 from specbench.backends import servers
+from specbench.errors import SpecbenchError
 
 # The server has a worker in its group that does not heed SIGTERM, and one that left the group.
 SERVER = """
@@ -118,6 +123,35 @@ def test_cleaning_forgets_servers_that_no_longer_run(own_server, own_cache):
     own_server.wait()
     servers.clean([])
     assert not list(own_cache.rglob(f"{own_server.pid}.json"))
+
+
+def test_registering_forgets_servers_that_ended_and_keeps_those_of_others(launch, own_server, own_cache):
+    (killed, _), (_, (other, *_)) = launch(), launch()
+    (ended,) = [record for record in servers._records() if record.started_by.pid == killed.pid]
+    kill(killed)
+    psutil.Process(ended.pid).kill()
+    psutil.wait_procs([psutil.Process(ended.pid)] if runs(ended.pid) else [], timeout=10)
+    servers.register(own_server.pid, ["engine"])
+    assert {record.pid for record in servers._records()} == {other, own_server.pid}
+
+
+def test_a_cache_that_cannot_be_written_is_said_with_the_way_out(own_cache):
+    servers.check_registry()
+    assert not [file for file in own_cache.rglob("*") if file.is_file()]
+    shutil.rmtree(own_cache)
+    own_cache.write_text("a file where the directory should be")
+    with pytest.raises(SpecbenchError, match=r"cannot write to the cache directory .*cache.*set SPECBENCH_CACHE"):
+        servers.check_registry()
+
+
+def test_a_full_disk_is_said_with_the_way_out(own_cache, monkeypatch):
+    class Full(io.BytesIO):
+        def write(self, content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(servers, "TemporaryFile", lambda dir: Full())
+    with pytest.raises(SpecbenchError, match="No space left on device"):
+        servers.check_registry()
 
 
 def test_a_later_process_with_the_same_pid_is_not_touched(own_server):

@@ -4,18 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specbench.cli.options import pairs, seconds, values, whole_numbers, words
+from specbench.cli.options import pairs, values, whole_numbers, words
 from specbench.errors import SpecbenchError
 
 
 @given(st.lists(st.integers(), min_size=1))
 def test_whole_numbers_read_what_commas_join(numbers: list[int]) -> None:
     assert whole_numbers(",".join(map(str, numbers)), "--gamma") == numbers
-
-
-@pytest.mark.parametrize(("text", "value"), [("500ms", 0.5), ("30s", 30), ("10m", 600), ("1.5h", 5400), ("12", 12)])
-def test_times_take_units(text: str, value: float) -> None:
-    assert seconds(text, "--ready-timeout") == pytest.approx(value)
 
 
 def test_pairs() -> None:
@@ -32,7 +27,7 @@ def test_values_are_json_where_they_can_be() -> None:
 
 @pytest.mark.parametrize(
     ("read", "text"),
-    [(words, "a,,b"), (whole_numbers, "1,two"), (pairs, "draft_model"), (pairs, "=x"), (seconds, "10 parsecs")],
+    [(words, "a,,b"), (whole_numbers, "1,two"), (pairs, "draft_model"), (pairs, "=x")],
 )
 def test_a_mistake_names_the_flag_and_quotes_the_text(read, text: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(SpecbenchError, match="--flag") as caught:

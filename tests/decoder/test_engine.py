@@ -17,7 +17,7 @@ from specbench.decoder.cache import KVCache
 from specbench.decoder.engine import Engine
 from specbench.decoder.load import load_engine
 from specbench.decoder.models.prefill import prefill
-from specbench.decoder.request import Request, StepOutput
+from specbench.decoder.request import Request, RequestFailed, StepOutput
 from specbench.decoder.sampling import SamplingParams
 
 BATCH_SIZES, GAMMAS, MAX_TOKENS = (1, 3, 8), (1, 2, 3, 5), 25
@@ -311,9 +311,10 @@ def test_an_abort_frees_the_row_or_the_place_in_the_queue(
         speculating.step()
     assert (speculating.running, speculating.waiting) == (2, 2)
     for id in ("0", "2"):
-        assert speculating.abort(id) == StepOutput(id, (), finish_reason="abort")
+        speculating.abort(id)
     assert (speculating.running, speculating.waiting) == (1, 1)
-    assert speculating.abort("0") is None
+    speculating.abort("0")
+    assert (speculating.running, speculating.waiting) == (1, 1)
     rest: dict[str, list[int]] = {"1": [], "3": []}
     while speculating.has_work:
         for output in speculating.step():
@@ -330,6 +331,41 @@ def test_a_freed_row_is_taken_by_the_next_in_line(engine: Callable[..., Engine])
     log = [[output.request_id for output in speculating.step()] for _ in range(5)]
     assert log == [["short"], ["long"], ["short", "long"], ["next"], ["next", "long"]]
     assert speculating.kv_capacity == 2 * 64
+
+
+@pytest.mark.parametrize("method", ["none", "ngram", "pruned"])
+@pytest.mark.parametrize("broken", ["prefill", "_emit"])
+def test_a_request_that_cannot_be_admitted_fails_alone(
+    engine: Callable[..., Engine],
+    plain: Callable[..., dict[str, list[int]]],
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    broken: str,
+) -> None:
+    speculating = engine(method, 0 if method == "none" else 3, max_batch_size=2)
+    first, bad, last, *_ = requests(GREEDY)
+    speculating.add(first)
+    speculating.step()
+    speculating.step()
+    with monkeypatch.context() as patch:
+        patch.setattr(speculating.drafter if broken == "prefill" else speculating, broken, explode)
+        speculating.add(bad)
+        with pytest.raises(RequestFailed, match=r"IndexError: out of bounds") as failed:
+            speculating.step()
+    assert failed.value.request_id == bad.id
+    assert (speculating.running, speculating.waiting) == (1, 0)
+    speculating.add(last)
+    got: dict[str, list[int]] = {first.id: [], last.id: []}
+    while speculating.has_work:
+        for output in speculating.step():
+            got[output.request_id] += output.token_ids
+        assert_cache_is_a_fresh_prefill(speculating)
+    assert got[last.id] == plain(GREEDY)[last.id]
+    assert got[first.id] == plain(GREEDY)[first.id][-len(got[first.id]) :]
+
+
+def explode(*args: Any, **kwargs: Any) -> None:
+    raise IndexError("out of bounds")
 
 
 @pytest.mark.parametrize(
@@ -366,6 +402,7 @@ def test_any_schedule_of_joins_ends_and_aborts_leaves_tokens_and_cache_right(
     got: dict[str, list[int]] = {}
     cut: dict[str, int] = {}
     aborted: set[str] = set()
+    ended: set[str] = set()
     waiting = data.draw(st.permutations(requests(GREEDY, SAMPLED)))
     while waiting or speculating.has_work:
         action = data.draw(st.sampled_from(["join", "step", "step", "step", "abort"]))
@@ -382,11 +419,12 @@ def test_any_schedule_of_joins_ends_and_aborts_leaves_tokens_and_cache_right(
             speculating.add(Request(request.id, request.prompt_ids, SamplingParams(**params)))
         elif action == "abort" and got:
             id = data.draw(st.sampled_from(sorted(got)))
-            if speculating.abort(id):
-                aborted.add(id)
+            speculating.abort(id)
+            aborted |= {id} - ended
         else:
             for output in speculating.step():
                 got[output.request_id] += output.token_ids
+                ended |= {output.request_id} if output.finish_reason else set()
             assert_cache_is_a_fresh_prefill(speculating)
     for id, ours in got.items():
         whole = expected[id][: cut[id]]

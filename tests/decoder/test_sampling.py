@@ -102,6 +102,25 @@ def test_a_tiny_temperature_is_greedy_and_never_overflows(temperature: float) ->
     assert warp(logits, Warp.stack([SamplingParams(temperature=temperature)])).tolist() == [[[0, 0, 1]]]
 
 
+@settings(deadline=None)
+@given(
+    top_p=st.floats(0, 1, exclude_min=True) | st.sampled_from([1e-300, 1e-45, 1e-17, 1e-9]),
+    top_k=st.integers(0, 2**70) | st.sampled_from([2**31, 2**63 - 1, 2**63]),
+    temperature=st.sampled_from([1e-6, 1.0, 2.0]),
+    seed=st.integers(0, 2**32),
+)
+def test_no_parameter_takes_the_most_likely_token_away(top_p: float, top_k: int, temperature: float, seed: int) -> None:
+    logits = normal_logits(2, 300, seed)[None]
+    probs = warp(logits, Warp.stack([SamplingParams(temperature=temperature, top_k=top_k, top_p=top_p)]))
+    assert (probs.gather(-1, logits.argmax(-1, keepdim=True)) > 0).all()
+    torch.testing.assert_close(probs.sum(-1), torch.ones(1, 2))
+
+
+@pytest.mark.parametrize("top_p", [1e-300, 1e-40, 1e-17])
+def test_a_tiny_nucleus_is_the_most_likely_token(top_p: float) -> None:
+    assert warp(torch.tensor([[[1.0, 3.0, 2.0]]]), Warp.stack([SamplingParams(top_p=top_p)])).tolist() == [[[0, 1, 0]]]
+
+
 def test_a_token_that_the_model_forbids_stays_forbidden() -> None:
     logits = torch.tensor([[[0.0, -torch.inf, 0.0, -torch.inf]]])
     for params in (

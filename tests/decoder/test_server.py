@@ -90,12 +90,23 @@ def test_it_dies_with_its_parent(target: Path) -> None:
                 os.kill(child, signal.SIGKILL)
 
 
+def test_it_ends_when_its_parent_had_gone_before_it_could_look(target: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    argv = [*SERVER, "--target", str(target), "--die-with-parent"]
+    env = os.environ | {"SPECBENCH_PARENT": str(gone.pid)}
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False, env=env)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "the parent process has gone" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--target", "nowhere"], "nowhere has no config.json"),
         (["--target", "{target}", "--method", "draft_model", "--gamma", "2"], "needs the directory of a draft model"),
         (["--target", "{target}", "--max-model-len", "9999"], "must be 2..256"),
+        (["--target", "{target}", "--threads", "100000"], "threads must be 1..1024; got 100000"),
     ],
 )
 def test_settings_that_do_not_fit_are_one_sentence(target: Path, options: list[str], words: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from transformers import AutoTokenizer
 
 from specbench.decoder.load import load_engine
+from specbench.decoder.request import RequestFailed
 from specbench.decoder.service import DecoderService, RunningGeneration
 from specbench.decoder.worker import Worker
 from specbench.wire.app import make_runner
@@ -65,7 +67,7 @@ def metric(service: DecoderService, name: str, **labels: str) -> float:
 
 async def test_text_and_tokens_are_the_same_output(serve: Callable[..., DecoderService], target: Path) -> None:
     service = serve()
-    text, ids, deltas = await finish(service.submit(GenerationRequest(prompt="hello", max_tokens=30, **GREEDY)))
+    text, ids, deltas = await finish(await service.submit(GenerationRequest(prompt="hello", max_tokens=30, **GREEDY)))
     assert text == AutoTokenizer.from_pretrained(target).decode(ids, skip_special_tokens=True)
     assert [len(d.token_ids) for d in deltas] == [1, 4, 4, 4, 4, 4, 4, 4, 1]
     assert [d.finish_reason for d in deltas] == [None] * 8 + ["length"]
@@ -82,7 +84,7 @@ async def test_text_ids_and_messages_make_the_same_prompt(serve: Callable[..., D
     ]
     answers = []
     for form in forms:
-        generation = service.submit(GenerationRequest(max_tokens=9, **form, **GREEDY))
+        generation = await service.submit(GenerationRequest(max_tokens=9, **form, **GREEDY))
         assert generation.prompt_token_ids == ids
         answers.append((await finish(generation))[:2])
     assert answers[0] == answers[1] == answers[2]
@@ -93,11 +95,11 @@ async def test_a_stop_string_ends_text_tokens_and_row_at_the_same_place_for_ever
     serve: Callable[..., DecoderService], target: Path, method: str
 ) -> None:
     prompt = {"prompt": "hello", "max_tokens": 40, **GREEDY}
-    text, ids, _ = await finish(serve("none").submit(GenerationRequest(**prompt)))
+    text, ids, _ = await finish(await serve("none").submit(GenerationRequest(**prompt)))
     at = next(i for i in range(3, len(text) - 1) if text[i : i + 2].isascii() and text.find(text[i : i + 2]) == i)
     stop = text[at : at + 2]
     service = serve(method)
-    cut, cut_ids, deltas = await finish(service.submit(GenerationRequest(stop=("no such text", stop), **prompt)))
+    cut, cut_ids, deltas = await finish(await service.submit(GenerationRequest(stop=("no such text", stop), **prompt)))
     assert cut == text[:at]
     assert deltas[-1].finish_reason == "stop"
     assert cut_ids == ids[: len(cut_ids)]
@@ -112,7 +114,7 @@ async def test_a_seed_fixes_the_tokens_and_none_does_not(serve: Callable[..., De
 
     async def sample(seed: int | None) -> list[int]:
         request = GenerationRequest(prompt="hello", max_tokens=30, temperature=1.0, ignore_eos=True, seed=seed)
-        return (await finish(service.submit(request)))[1]
+        return (await finish(await service.submit(request)))[1]
 
     assert await sample(-5) == await sample(-5)
     assert await sample(None) != await sample(None)
@@ -120,7 +122,7 @@ async def test_a_seed_fixes_the_tokens_and_none_does_not(serve: Callable[..., De
 
 async def test_logprobs_name_the_tokens(serve: Callable[..., DecoderService]) -> None:
     request = GenerationRequest(prompt="hello", max_tokens=6, logprobs=2, **GREEDY)
-    _, ids, deltas = await finish(serve().submit(request))
+    _, ids, deltas = await finish(await serve().submit(request))
     entries = [entry for d in deltas for entry in d.logprobs or ()]
     assert [entry.token_id for entry in entries] == ids
     for entry in entries:
@@ -134,7 +136,7 @@ async def test_acceptance_is_reported_per_request_and_agrees_with_the_counters(
     serve: Callable[..., DecoderService],
 ) -> None:
     service = serve()
-    generation = service.submit(GenerationRequest(prompt="hello", max_tokens=16, **GREEDY))
+    generation = await service.submit(GenerationRequest(prompt="hello", max_tokens=16, **GREEDY))
     await finish(generation)
     figures = generation.metrics()
     assert figures is not None
@@ -162,7 +164,7 @@ async def test_acceptance_is_reported_per_request_and_agrees_with_the_counters(
 
 
 async def test_plain_decoding_reports_no_acceptance(serve: Callable[..., DecoderService]) -> None:
-    generation = serve("none").submit(GenerationRequest(prompt="hello", max_tokens=4, **GREEDY))
+    generation = await serve("none").submit(GenerationRequest(prompt="hello", max_tokens=4, **GREEDY))
     await finish(generation)
     assert generation.metrics() is None
 
@@ -203,18 +205,18 @@ async def test_what_cannot_be_served_is_refused_with_the_numbers(
 ) -> None:
     service = serve("none")
     with pytest.raises(RequestError, match=words):
-        service.submit(GenerationRequest(**request_))
+        await service.submit(GenerationRequest(**request_))
     assert metric(service, "num_requests_waiting") == 0
 
 
 async def test_without_a_limit_a_request_may_fill_the_model_length(serve: Callable[..., DecoderService]) -> None:
-    _, ids, deltas = await finish(serve().submit(GenerationRequest(prompt="a" * 100, **GREEDY)))
+    _, ids, deltas = await finish(await serve().submit(GenerationRequest(prompt="a" * 100, **GREEDY)))
     assert (len(ids), deltas[-1].finish_reason) == (28, "length")
 
 
 async def test_closing_frees_the_row_and_the_place_in_the_queue(serve: Callable[..., DecoderService]) -> None:
     service = serve("none")
-    generations = [service.submit(GenerationRequest(prompt=f"{i}", max_tokens=120, **GREEDY)) for i in range(4)]
+    generations = [await service.submit(GenerationRequest(prompt=f"{i}", max_tokens=120, **GREEDY)) for i in range(4)]
     await anext(aiter(generations[0]))
     for generation in (generations[0], generations[3]):
         await generation.close()
@@ -236,8 +238,90 @@ async def test_a_broken_engine_is_said_and_leaves_nobody_waiting(
     monkeypatch.setattr(service._engine, "step", explode)
     for _ in range(2):
         with pytest.raises(RuntimeError, match="the engine has failed: no room"):
-            await finish(service.submit(GenerationRequest(prompt="hello", max_tokens=4, **GREEDY)))
+            await finish(await service.submit(GenerationRequest(prompt="hello", max_tokens=4, **GREEDY)))
         assert service.health() == "the engine has failed: MemoryError: no room"
+
+
+async def test_a_request_that_fails_on_its_way_in_fails_alone(
+    serve: Callable[..., DecoderService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = serve("none")
+    running = await service.submit(GenerationRequest(prompt="hello", max_tokens=120, **GREEDY))
+    begun = anext(aiter(running))
+    await begun
+
+    def explode(*args: Any) -> None:
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service._engine.drafter, "prefill", explode)
+        with pytest.raises(RequestFailed, match=r"could not be begun .*MemoryError: no room"):
+            await finish(await service.submit(GenerationRequest(prompt="hello", max_tokens=4, **GREEDY)))
+    assert service.health() is None
+    for generation, count in (
+        (running, 119),
+        (await service.submit(GenerationRequest(prompt="hello", max_tokens=4, **GREEDY)), 4),
+    ):
+        assert len((await finish(generation))[1]) == count
+
+
+@pytest.mark.parametrize("top", [{"top_p": 1e-300}, {"top_k": 2**63}, {"top_k": 2**70, "seed": -(2**63)}])
+async def test_extreme_parameters_are_served(serve: Callable[..., DecoderService], top: dict[str, Any]) -> None:
+    request = GenerationRequest(prompt="hello", max_tokens=4, temperature=1.0, ignore_eos=True, **top)
+    assert len((await finish(await serve("none").submit(request)))[1]) == 4
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"tokenize": False},
+        {"return_tensors": "pt"},
+        {"chat_template": "{{ 1 / 0 }}"},
+        {"add_generation_prompt": False},
+        {"max_length": 1},
+    ],
+)
+async def test_a_request_has_no_say_in_how_the_template_is_applied(
+    serve: Callable[..., DecoderService], option: dict[str, Any]
+) -> None:
+    request = GenerationRequest(messages=({"role": "user", "content": "hi"},), chat_template_kwargs=option)
+    with pytest.raises(RequestError, match=f"chat_template_kwargs may not set {next(iter(option))}: ") as refusal:
+        await serve("none").submit(request)
+    assert (refusal.value.status, refusal.value.param) == (400, "chat_template_kwargs")
+
+
+async def test_data_for_the_template_reaches_it(serve: Callable[..., DecoderService]) -> None:
+    service = serve("none")
+    service._tokenizer.chat_template = "{{ mood }}{{ tools[0].name }}"
+    data = {"mood": "glad", "tools": [{"name": "ruler"}]}
+    request = GenerationRequest(messages=({"role": "user", "content": "hi"},), chat_template_kwargs=data, max_tokens=1)
+    generation = await service.submit(request)
+    assert service._tokenizer.decode(generation.prompt_token_ids) == "gladruler"
+    await finish(generation)
+
+
+@pytest.mark.parametrize("form", ["prompt", "messages"])
+async def test_a_long_prompt_is_tokenized_beside_the_event_loop(
+    serve: Callable[..., DecoderService], monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    service, loop = serve("none"), asyncio.get_running_loop()
+    at_work = asyncio.Event()
+    encode, free = service._tokenizer.encode, threading.Event()
+
+    def slow(text: str, **options: bool) -> list[int]:
+        loop.call_soon_threadsafe(at_work.set)
+        assert free.wait(60)
+        ids: list[int] = encode(text, **options)
+        return ids
+
+    monkeypatch.setattr(service._tokenizer, "encode", slow)
+    text = "a" * 20_000
+    prompt: Any = text if form == "prompt" else ({"role": "user", "content": text},)
+    task = asyncio.create_task(service.submit(GenerationRequest(**{form: prompt})))
+    await at_work.wait()
+    free.set()
+    with pytest.raises(RequestError, match=r"tokens.*128 \(max_model_len\)"):
+        await task
 
 
 @asynccontextmanager

@@ -55,7 +55,7 @@ class AlphabetService:
     seen_in_flight: list[int] = field(default_factory=list)
     requests: list[GenerationRequest] = field(default_factory=list)
 
-    def submit(self, request: GenerationRequest) -> Alphabet:
+    async def submit(self, request: GenerationRequest) -> Alphabet:
         self.in_flight += 1
         self.seen_in_flight.append(self.in_flight)
         self.requests.append(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,14 @@ def test_the_heat_map_holds_the_speedups_as_numbers(drawn: dict[str, Plot]) -> N
     text = svg(drawn["speedup"])
     assert ">2.50<" in text
     assert ">0.71<" in text
+
+
+def test_a_void_cell_is_not_coloured_as_a_gain(tmp_path: Path) -> None:
+    run = [measurement(), measurement(NGRAM, accepted=1, steps=(0.002,))]
+    (heat_map,) = (p for p in draw_plots(summarize(store(tmp_path, run)), run) if p.name == "speedup")
+    (axes,) = heat_map.figure.axes
+    assert re.fullmatch(r"\(\d\.\d\d\)", axes.texts[0].get_text())
+    assert axes.collections[0].get_array().mask.all()
 
 
 @pytest.mark.parametrize("name", ["speedup", "pareto", "acceptance", "cost", "resources"])

@@ -220,6 +220,15 @@ def test_a_poor_run_gets_a_report_too(tmp_path: Path, measurements: list[Measure
     assert "NOT ENOUGH EVIDENCE" in paths.markdown.read_text(encoding="utf-8")
 
 
+def test_a_report_does_not_mix_with_another_run(run: RunStore, tmp_path: Path) -> None:
+    other = store(tmp_path / "other", [measurement()])
+    other.compact()
+    before = (other.path / "requests.parquet").exists(), other.measurements()
+    with pytest.raises(SpecbenchError, match="is another run"):
+        write_report(summarize(run), run.measurements(), run.path, other.path)
+    assert ((other.path / "requests.parquet").exists(), RunStore.open(other.path).measurements()) == before
+
+
 def test_what_is_no_run_and_what_cannot_be_written_is_said(run: RunStore, tmp_path: Path) -> None:
     assert isinstance(command(str(tmp_path)).exception, SpecbenchError)
     (tmp_path / "file").write_text("")

@@ -127,3 +127,35 @@ def test_a_directory_with_a_run_is_not_written_over(tmp_path: Path) -> None:
 def test_a_directory_without_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecbenchError, match=r"is not a run of specbench sweep: it holds no manifest\.json"):
         RunStore.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["requests.parquet", "measurements.parquet"])
+def test_a_damaged_table_is_told(tmp_path: Path, name: str) -> None:
+    run = RunStore.create(tmp_path / "run", {"config": {}})
+    run.write(Measurement("m", "l", Cell("reference", "demo", "chat", Speculation(), 1, 0.0), 0, 0, "ok", "2030"))
+    run.compact()
+    (run.path / name).write_bytes((run.path / name).read_bytes()[:200])
+    with pytest.raises(SpecbenchError, match="its tables cannot be read"):
+        RunStore.open(run.path).measurements()
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"run": "r"}'])
+def test_a_damaged_manifest_is_told(tmp_path: Path, content: str) -> None:
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(SpecbenchError, match=r"manifest\.json: not "):
+        _ = RunStore.open(tmp_path).manifest
+
+
+def test_what_a_launch_said_may_be_damaged_too(tmp_path: Path) -> None:
+    run = RunStore.create(tmp_path / "run", {"config": {}})
+    (run.path / "launches" / "none-r0.json").write_text("[]")
+    with pytest.raises(SpecbenchError, match=r"none-r0\.json: not the JSON that was written there"):
+        run.launches()
+
+
+def test_a_cell_file_without_its_record_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "cell.parquet"
+    table = cell_file.request_table([]).replace_schema_metadata({b"specbench.measurement": b"{}"})
+    pq.write_table(table, path)
+    with pytest.raises(SpecbenchError, match=r"not a specbench measurement .* Delete it and run with --resume"):
+        cell_file.read(path)

@@ -1,8 +1,11 @@
 """Configurations: YAML and flags, and the sentence for each mistake."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from specbench.errors import SpecbenchError
 from specbench.speculation import BASELINE, Speculation
@@ -38,7 +41,19 @@ def test_the_baseline_is_always_an_arm_and_comes_first() -> None:
         ({**WORKLOAD, "gamma": [0]}, "--gamma"),
         ({**WORKLOAD, "batch_size": [0]}, "--batch-size"),
         ({**WORKLOAD, "temperature": -1.0}, "--temperature"),
+        ({**WORKLOAD, "temperature": 3.0}, "--temperature: .* less than or equal to 2; got 3.0"),
+        ({**WORKLOAD, "temperature": float("inf")}, "--temperature"),
+        ({**WORKLOAD, "temperature": float("nan")}, "--temperature"),
         ({**WORKLOAD, "top_p": 0.0}, "--top-p"),
+        ({**WORKLOAD, "top_p": 1e-300}, "--top-p"),
+        ({**WORKLOAD, "seed": 2**63 - 1}, "--seed"),
+        ({**WORKLOAD, "seed": -(2**63) - 1}, "--seed"),
+        ({**WORKLOAD, "threads": 100_000}, "--threads: .* less than or equal to 1024"),
+        ({**WORKLOAD, "target": ""}, "--target"),
+        ({**WORKLOAD, "engine_arg": ["'"]}, "--engine-arg: no shell could split '"),
+        ({"workload": ["~nouser/x.jsonl"]}, "~nouser/x.jsonl: there is no home directory ~nouser"),
+        ({**WORKLOAD, "ready_timeout": "soon"}, "--ready-timeout: expected a time such as .*; got 'soon'"),
+        ({**WORKLOAD, "gpu_price": float("inf")}, "--gpu-price"),
         ({**WORKLOAD, "gpu_price": 0.0}, "--gpu-price"),
         ({**WORKLOAD, "verification": "maybe"}, "--verification"),
         ({**WORKLOAD, "kv_cache": "much"}, "--kv-cache"),
@@ -64,6 +79,15 @@ def test_a_mistake_is_one_sentence_that_names_the_flag(overrides: dict[str, obje
         ("workload: [\n", "not valid YAML"),
         ("- a\n- b\n", "is a mapping of options; got a list"),
         ("workload: x.jsonl\nrepeats: many\n", "sweep.yaml: repeats: .*; got 'many'"),
+        ("workload: x.jsonl\ngamma: 2\ngamma: 4\n", "sweep.yaml:3: 'gamma' is given twice"),
+        ("workload: x.jsonl\ndrafter: {eagle3: a, eagle3: b}\n", "sweep.yaml:2: 'eagle3' is given twice"),
+        ("workload: x.jsonl\nmax_tokens: yes\n", "sweep.yaml: max_tokens: .*; got True"),
+        ("workload: x.jsonl\ngamma: [on]\n", "sweep.yaml: gamma: .*; got True"),
+        ("workload: x.jsonl\ntemperature: yes\n", "sweep.yaml: temperature: expected a number; got True"),
+        ("workload: x.jsonl\nkv_cache: yes\n", "sweep.yaml: kv_cache: expected a number; got True"),
+        ("workload: x.jsonl\nready_timeout: .inf\n", "sweep.yaml: ready_timeout: .*finite number; got inf"),
+        ("workload: x.jsonl\nready_timeout: yes\n", "sweep.yaml: ready_timeout: expected a number; got True"),
+        ("workload: x.jsonl\n1: 2\n", "sweep.yaml: 1: "),
     ],
 )
 def test_a_mistake_in_a_file_names_the_file(tmp_path: Path, text: str, sentence: str) -> None:
@@ -72,6 +96,27 @@ def test_a_mistake_in_a_file_names_the_file(tmp_path: Path, text: str, sentence:
     with pytest.raises(SpecbenchError, match=sentence) as caught:
         load_config(path, {})
     assert str(path) in str(caught.value)
+
+
+def test_a_file_says_times_and_homes_as_the_command_line_does(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.yaml"
+    path.write_text("workload: ~/x.jsonl\nready_timeout: 10m\nrequest_timeout: 1800\ntokens_per_month: 1e9\n")
+    config = load_config(path, {})
+    assert config.workload == (Path.home() / "x.jsonl",)
+    assert (config.ready_timeout, config.request_timeout, config.tokens_per_month) == (600, 1800, 1e9)
+
+
+def test_a_date_for_the_template_is_the_text_that_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.yaml"
+    path.write_text("workload: x.jsonl\nchat_template_kwargs: {date_string: 2024-07-26, other: 2024-99-99}\n")
+    assert load_config(path, {}).chat_template_kwargs == {"date_string": "2024-07-26", "other": "2024-99-99"}
+
+
+@given(st.one_of(st.integers(), st.floats(), st.booleans(), st.text(), st.none(), st.lists(st.integers())))
+def test_whatever_a_field_is_given_the_answer_is_a_configuration_or_a_sentence(value: object) -> None:
+    for field in SweepConfig.model_fields:
+        with suppress(SpecbenchError):
+            assert isinstance(load_config(None, {**WORKLOAD, field: value}), SweepConfig)
 
 
 def test_a_missing_file_is_named() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from specbench.errors import SpecbenchError
 from specbench.sweep import preflight
@@ -62,6 +65,52 @@ def test_weights_change_size_with_the_precision_they_run_in(tmp_path: Path) -> N
     assert weight_bytes(target, "bfloat16", "fp8") == int(8e9)
     quantized = model(tmp_path / "awq", 5, quantization_config={"quant_method": "awq"})
     assert weight_bytes(quantized, "bfloat16", "awq") == int(5e9)
+
+
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_a_broken_model_configuration_is_a_sentence(tmp_path: Path, content: str) -> None:
+    target = model(tmp_path / "m", 1)
+    (target / "config.json").write_text(content)
+    with pytest.raises(SpecbenchError, match=r"config\.json: not a model's configuration"):
+        notes(target, config(device="cpu"))
+
+
+def test_a_configuration_without_a_width_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SpecbenchError, match=r"config\.json gives no hidden_size"):
+        notes(model(tmp_path / "m", 1, hidden_size=None), config(device="cpu"))
+    assert kv_bytes_per_token(model(tmp_path / "n", 1, hidden_size=None, head_dim=128), "bfloat16") == 128 * 1024
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*LLAMA, "head_dim", "text_config", "max_position_embeddings", "rope_scaling"]),
+        st.none() | st.integers(-1, 9) | st.text(max_size=3) | st.lists(st.integers(1, 9), max_size=2) | st.just({}),
+    )
+)
+def test_whatever_a_configuration_holds_the_answer_is_a_size_or_a_sentence(
+    tmp_path_factory: pytest.TempPathFactory, fields: dict[str, object]
+) -> None:
+    with suppress(SpecbenchError):
+        notes(model(tmp_path_factory.mktemp("m") / "m", 0.001, **fields), config(device="cpu"))
+
+
+class TestLength:
+    def test_a_request_longer_than_the_model_has_positions_is_refused_with_the_limit(self, tmp_path: Path) -> None:
+        target = model(tmp_path / "m", 1, max_position_embeddings=4096)
+        notes(target, config(device="cpu", max_model_len=4096))
+        with pytest.raises(SpecbenchError, match=r"--max-model-len 4097 .* Its limit is 4096"):
+            notes(target, config(device="cpu", max_model_len=4097))
+
+    def test_of_a_multimodal_model_the_text_part_counts(self, tmp_path: Path) -> None:
+        target = model(tmp_path / "m", 1, text_config={**LLAMA, "max_position_embeddings": 1024})
+        with pytest.raises(SpecbenchError, match="Its limit is 1024"):
+            notes(target, config(device="cpu"))
+
+    def test_a_stretched_rope_or_an_argument_for_the_engine_leaves_it_to_the_engine(self, tmp_path: Path) -> None:
+        target = model(tmp_path / "m", 1, max_position_embeddings=1024)
+        notes(target, config(device="cpu", engine_arg=["--hf-overrides={}"]))
+        yarn = {"rope_type": "yarn", "factor": 4.0}
+        notes(model(tmp_path / "yarn", 1, max_position_embeddings=1024, rope_scaling=yarn), config(device="cpu"))
 
 
 @pytest.mark.usefixtures("gpus")

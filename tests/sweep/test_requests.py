@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from specbench.sweep.config import SweepConfig
-from specbench.sweep.requests import request_order
+from specbench.sweep.config import MAX_SEED, SweepConfig
+from specbench.sweep.requests import request_order, warm_up_requests
 from specbench.workloads.load import load_workload
 
 
@@ -29,3 +29,18 @@ def test_without_such_fields_none_are_sent(tmp_path: Path) -> None:
     path.write_text('{"prompt": "Hello"}\n')
     [spec, *_] = request_order(load_workload(path), SweepConfig(workload=(path,)), batch_size=1)
     assert spec.extra == {}
+
+
+def test_the_last_request_of_the_largest_seed_has_one_that_servers_take(tmp_path: Path) -> None:
+    path = tmp_path / "plain.jsonl"
+    path.write_text('{"prompt": "Hello"}\n')
+    *_, last = request_order(load_workload(path), SweepConfig(workload=(path,), seed=MAX_SEED), batch_size=1024)
+    assert MAX_SEED < (last.seed or 0) < 2**63
+
+
+def test_further_warm_up_cohorts_are_other_prompts(tmp_path: Path) -> None:
+    path = tmp_path / "w.jsonl"
+    path.write_text("".join(f'{{"id": "p{i}", "prompt": "Hello {i}"}}\n' for i in range(6)))
+    workload, config = load_workload(path), SweepConfig(workload=(path,))
+    cohorts = [{r.prompt_id for r in warm_up_requests(workload, config, 2, cohort)} for cohort in range(3)]
+    assert len(set.union(*cohorts)) == 6

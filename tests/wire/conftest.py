@@ -54,7 +54,7 @@ class ScriptedService:
     requests: list[GenerationRequest] = field(default_factory=list)
     generations: list[ScriptedGeneration] = field(default_factory=list)
 
-    def submit(self, request: GenerationRequest) -> ScriptedGeneration:
+    async def submit(self, request: GenerationRequest) -> ScriptedGeneration:
         if request.max_tokens == 9999:
             raise RequestError("4 prompt tokens and 9999 output tokens exceed 2048", param="max_tokens")
         self.requests.append(request)

@@ -196,6 +196,14 @@ async def refusal(client: ClientSession, method: str, path: str, **request: Any)
         ({"json": {"prompt": "a", "max_tokens": 9999}}, 400, "exceed 2048"),
         ({"json": {"prompt": "a", "model": "other"}}, 404, "'demo' is"),
         ({"data": "prompt=a"}, 415, "application/json"),
+        (
+            {
+                "data": b'{"prompt": "a"}',
+                "headers": {"Content-Type": "application/json", "Content-Encoding": "gzip"},
+            },
+            400,
+            "Content-Encoding: gzip",
+        ),
     ],
 )
 async def test_a_refused_request_gets_a_reason_in_openais_shape(

@@ -124,6 +124,9 @@ REFUSED_COMPLETIONS = [
     ({"stream": True, "stream_options": {"include_usage": 1}}, "stream_options", "stream_options.include_usage"),
     ({"stream_options": {"include_usage": True}}, None, "stream_options needs stream"),
     ({"echo": True}, None, "echo is not supported"),
+    ({"chat_template": ""}, None, "chat_template is not supported"),
+    ({"min_tokens": 10**30}, None, "min_tokens is not supported"),
+    ({"max_tokens": -(10**30)}, "max_tokens", "greater than or equal to 1"),
     ({"frequency_penalty": 0.5}, None, "frequency_penalty is not supported"),
     ({"response_format": {"type": "json_object"}}, None, "response_format is not supported"),
 ]
@@ -147,6 +150,7 @@ REFUSED_CHATS = [
     ({"top_logprobs": 2}, None, "top_logprobs needs logprobs"),
     ({"max_completion_tokens": 0}, "max_completion_tokens", "got 0"),
     ({"tools": [{"type": "function"}]}, None, "tools is not supported"),
+    ({"chat_template": "{{ 1 / 0 }}"}, None, "chat_template is not supported"),
 ]
 
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specbench.errors import SpecbenchError
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.requests import request_order
 from specbench.workloads import Prompt, load_workload
+from specbench.workloads.readers.jsonl import PASSED_ON
 
 GOOD = '{"prompt": "Once upon a time"}'
 USER = {"role": "user", "content": "Hi"}
@@ -65,9 +70,21 @@ def test_a_file_becomes_its_prompts_in_order(tmp_path):
         ('{"prompt": ""}', '"prompt" is empty'),
         ('{"prompt": {"text": "Hi"}}', '"prompt" must be a string; got an object'),
         ('{"prompt": "\\ud800"}', '"prompt" holds half of a surrogate pair'),
-        ('{"prompt": "Hi", "max_tokens": 0}', '"max_tokens" must be a whole number of at least 1; got 0'),
-        ('{"prompt": "Hi", "max_tokens": 1.5}', '"max_tokens" must be a whole number of at least 1; got 1.5'),
-        ('{"prompt": "Hi", "max_tokens": true}', '"max_tokens" must be a whole number of at least 1; got true'),
+        ('{"prompt": "Hi", "max_tokens": 0}', '"max_tokens" must be a whole number from 1 to 2147483647; got 0'),
+        ('{"prompt": "Hi", "max_tokens": 1.5}', '"max_tokens" must be a whole number from 1 to 2147483647; got 1.5'),
+        ('{"prompt": "Hi", "max_tokens": true}', '"max_tokens" must be a whole number from 1 to 2147483647; got true'),
+        ('{"prompt": "Hi", "max_tokens": 99999999999999999999}', "to 2147483647; got 99999999999999999999"),
+        ('{"prompt": "Hi", "chat_template_kwargs": 5}', '"chat_template_kwargs" must be an object; got 5'),
+        ('{"prompt": "Hi", "response_format": "json"}', '"response_format" must be an object; got "json"'),
+        ('{"prompt": "Hi", "structured_outputs": []}', '"structured_outputs" must be an object; got []'),
+        ('{"prompt": "Hi", "tools": "abc"}', '"tools" must be a list of objects; got "abc"'),
+        ('{"prompt": "Hi", "tools": ["abc"]}', '"tools" must be a list of objects; got ["abc"]'),
+        ('{"prompt": "Hi", "tool_choice": true}', '"tool_choice" must be a string or an object; got true'),
+        ('{"prompt": "Hi", "reasoning_effort": 3}', '"reasoning_effort" must be a string; got 3'),
+        ('{"prompt": "Hi", "stop": 5}', '"stop" must be a non-empty string or a list of them; got 5'),
+        ('{"prompt": "Hi", "stop": ["", "."]}', '"stop" must be a non-empty string or a list of them; got ["", "."]'),
+        ('{"prompt": "Hi", "stop": "\\ud800"}', '"stop" holds NaN, Infinity or half of a surrogate pair'),
+        ('{"prompt": "Hi", "chat_template_kwargs": {"x": NaN}}', '"chat_template_kwargs" holds NaN'),
         ('{"prompt": "Hi", "id": 7}', '"id" must be a string; got a number'),
         ('{"prompt": "Hi", "category": false}', '"category" must be a string; got true or false'),
         (
@@ -126,6 +143,17 @@ def test_missing_files_directories_and_other_formats_are_named(tmp_path):
         load_workload(write(tmp_path, GOOD, name="prompts.docx"))
 
 
+def test_a_file_whose_name_a_run_could_not_write_down_is_refused(tmp_path):
+    bad = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl"))
+    bad.write_text(GOOD)
+    with pytest.raises(SpecbenchError, match="the name is not UTF-8") as caught:
+        load_workload(bad)
+    str(caught.value).encode()
+    assert load_workload(write(tmp_path, GOOD, name="é" * 50 + ".jsonl")).name == "é" * 50
+    with pytest.raises(SpecbenchError, match=r"the name has 102 bytes.*Shorten it to 100"):
+        load_workload(write(tmp_path, GOOD, name="é" * 51 + ".jsonl"))
+
+
 text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
 message = st.fixed_dictionaries({"role": st.sampled_from(["system", "user", "assistant"]), "content": text})
 chat = st.lists(message, max_size=3).map(lambda start: [*start, USER])
@@ -141,6 +169,21 @@ def test_what_is_written_is_what_is_read(tmp_path_factory, lines, ascii_only):
         assert prompt.prompt == entry.get("prompt")
         assert list(prompt.messages or ()) == entry.get("messages", [])
         assert (prompt.max_tokens, prompt.category) == (entry.get("max_tokens"), entry.get("category"))
+
+
+@given(
+    st.sampled_from(sorted(PASSED_ON)),
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(st.characters()) | st.integers(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=5,
+    ),
+)
+def test_what_is_passed_on_can_be_sent_or_is_a_sentence(tmp_path_factory, field, value):
+    path = write(tmp_path_factory.mktemp("w"), json.dumps({"prompt": "Hi", field: value}))
+    with suppress(SpecbenchError):
+        for spec in request_order(load_workload(path), SweepConfig(workload=(path,)), batch_size=1):
+            json.dumps(spec.body("m"), allow_nan=False, ensure_ascii=False).encode()
 
 
 @given(st.lists(st.one_of(st.binary(max_size=40), st.just(GOOD.encode())), max_size=6))

@@ -79,6 +79,14 @@ def test_a_directory_without_tokenizer_is_named(tmp_path):
         tokens(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_a_model_whose_configuration_is_no_object_is_a_sentence(tmp_path, name):
+    for file in ("config.json", "tokenizer_config.json"):
+        (tmp_path / file).write_text("[]" if file == name else "{}")
+    with pytest.raises(SpecbenchError, match=rf"{name}: not a \w+'s configuration \(no JSON object\)"):
+        tokens(tmp_path)
+
+
 def test_messages_for_a_model_without_chat_template_are_refused(tmp_path):
     from tokenizers import Tokenizer, models
 

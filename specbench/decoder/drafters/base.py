@@ -78,7 +78,7 @@ class Drafter(Protocol):
         """
 
     def release(self, row: int) -> None:
-        """The request of `row` is done."""
+        """The request of `row` is done, or was not admitted: `prefill` may have failed, or never been reached."""
 
 
 @dataclass(frozen=True, slots=True)

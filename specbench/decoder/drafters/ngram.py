@@ -45,7 +45,8 @@ class NgramDrafter:
         pass
 
     def release(self, row: int) -> None:
-        del self._indexes[row], self._indexed[row]
+        self._indexes.pop(row, None)
+        self._indexed.pop(row, None)
 
 
 def load(context: DrafterContext) -> NgramDrafter:

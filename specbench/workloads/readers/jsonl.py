@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from specbench.workloads.prompt import Prompt
 from specbench.workloads.readers.base import Problem
 
-PASSED_ON = (
-    *("tools", "tool_choice", "response_format", "structured_outputs", "chat_template_kwargs", "reasoning_effort"),
-    "stop",
-)
+_Form = tuple[str, Callable[[Any], bool]]
+"""What a value must be, in words and as a test."""
+
+_OBJECT: _Form = ("an object", lambda value: isinstance(value, dict))
+
+PASSED_ON: Mapping[str, _Form] = {
+    "tools": ("a list of objects", lambda value: isinstance(value, list) and all(isinstance(v, dict) for v in value)),
+    "tool_choice": ("a string or an object", lambda value: isinstance(value, str | dict)),
+    "response_format": _OBJECT,
+    "structured_outputs": _OBJECT,
+    "chat_template_kwargs": _OBJECT,
+    "reasoning_effort": ("a string", lambda value: isinstance(value, str)),
+    "stop": (
+        "a non-empty string or a list of them",
+        lambda value: all(isinstance(v, str) and v for v in (value if isinstance(value, list) else [value])),
+    ),
+}
 """Fields that the server is sent as they stand: what an answer may look like, and what the template shall do."""
+
+MAX_TOKENS = 2**31 - 1
+"""More than any model's context, and few enough for every engine to count."""
 
 FIELDS = ("id", "messages", "prompt", "max_tokens", "category", *PASSED_ON)
 ROLES = ("system", "user", "assistant")
@@ -72,7 +88,7 @@ def _prompt(entry: Mapping[str, Any], default_id: str) -> Prompt:
         prompt=_text(entry, "prompt"),
         max_tokens=_max_tokens(entry["max_tokens"]) if "max_tokens" in entry else None,
         category=_text(entry, "category"),
-        extra={name: entry[name] for name in PASSED_ON if name in entry},
+        extra={name: _passed_on(entry[name], name) for name in PASSED_ON if name in entry},
     )
 
 
@@ -120,11 +136,24 @@ def _filled(value: object, place: str) -> str:
     return value
 
 
+def _passed_on(value: Any, field: str) -> Any:
+    form, holds = PASSED_ON[field]
+    if not holds(value):
+        raise _Bad(f'"{field}" must be {form}; got {json.dumps(value)[:40]}', "Correct it or leave it out")
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        raise _Bad(
+            f'"{field}" holds NaN, Infinity or half of a surrogate pair, which no request can', "Write another value"
+        ) from None
+    return value
+
+
 def _max_tokens(value: object) -> int:
     # bool is an int in Python; nobody means 1 token by `true`.
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_TOKENS:
         raise _Bad(
-            f'"max_tokens" must be a whole number of at least 1; got {json.dumps(value)[:40]}',
+            f'"max_tokens" must be a whole number from 1 to {MAX_TOKENS}; got {json.dumps(value)[:40]}',
             "Correct it or leave it out",
         )
     return value

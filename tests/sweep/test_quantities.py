@@ -1,0 +1,20 @@
+"""How configurations write numbers and times."""
+
+from __future__ import annotations
+
+import pytest
+
+from specbench.sweep.quantities import seconds
+
+
+@pytest.mark.parametrize(
+    ("written", "value"), [("500ms", 0.5), ("30s", 30), ("10m", 600), ("1.5h", 5400), ("12", 12), (12, 12), (0.5, 0.5)]
+)
+def test_times_take_units(written: object, value: float) -> None:
+    assert seconds(written) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("written", ["10 parsecs", "", "-3s", "inf", True])
+def test_what_is_no_time_is_refused(written: object) -> None:
+    with pytest.raises(ValueError, match="expected a"):
+        seconds(written)

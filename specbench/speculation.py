@@ -20,11 +20,13 @@ class Speculation:
         smaller model; `eagle3`, `eagle` and `medusa` are heads on the target; `mtp` is one that the target brings
     gamma:   tokens proposed per step; 0 exactly when the method is `none`
     drafter: directory or hub id of the drafter's weights; None for methods that have none
+    as_deployed: plain decoding with the engine's own defaults, measured beside the matched baseline
     """
 
     method: str = "none"
     gamma: int = 0
     drafter: str | None = None
+    as_deployed: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -43,12 +45,20 @@ class Speculation:
 
     @property
     def is_baseline(self) -> bool:
+        """Whether others are measured against it."""
+        return self.is_plain and not self.as_deployed
+
+    @property
+    def is_plain(self) -> bool:
         return self.method == "none"
 
     @property
     def label(self) -> str:
-        """Short name in tables and file names: `none`, `ngram-g4`."""
-        return self.method if self.is_baseline else f"{self.method}-g{self.gamma}"
+        """Short name in tables and file names: `none`, `none-as-deployed`, `ngram-g4`."""
+        if self.is_plain:
+            return "none-as-deployed" if self.as_deployed else "none"
+        return f"{self.method}-g{self.gamma}"
 
 
 BASELINE = Speculation()
+AS_DEPLOYED = Speculation(as_deployed=True)

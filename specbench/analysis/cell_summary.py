@@ -23,6 +23,7 @@ class CellSummary:
     workload: str
     method: str
     gamma: int
+    as_deployed: bool
     drafter: str | None
     batch_size: int
     temperature: float
@@ -110,12 +111,19 @@ class CellSummary:
 
     @property
     def is_baseline(self) -> bool:
-        return self.method == "none"
+        """Whether others are measured against it."""
+        return not self.is_speculative and not self.as_deployed
+
+    @property
+    def is_speculative(self) -> bool:
+        return self.method != "none"
 
     @property
     def label(self) -> str:
         """Method and gamma as people write them: `ngram γ4`."""
-        return "none" if self.is_baseline else f"{self.method} γ{self.gamma}"
+        if self.is_speculative:
+            return f"{self.method} γ{self.gamma}"
+        return "none, as deployed" if self.as_deployed else "none"
 
     @property
     def owes_gain_to_degenerate(self) -> bool:

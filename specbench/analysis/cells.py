@@ -105,6 +105,7 @@ def summarize_cell(
         "workload": cell.workload,
         "method": cell.speculation.method,
         "gamma": cell.speculation.gamma,
+        "as_deployed": cell.speculation.as_deployed,
         "drafter": cell.speculation.drafter,
         "batch_size": cell.batch_size,
         "temperature": cell.temperature,
@@ -157,7 +158,7 @@ class _Acceptance:
     @classmethod
     def of(cls, arm: Arm) -> _Acceptance:
         gamma, sound = arm.cell.speculation.gamma, arm.sound_traces()
-        if arm.cell.speculation.is_baseline:
+        if arm.cell.speculation.is_plain:
             return cls(gamma, None, None, None, {}, None)
         every, counters = from_requests(arm.traces, gamma), arm.counters()
         if every is not None:
@@ -258,7 +259,7 @@ def _step_cost(
     phases = arm.phase_seconds()
     total = sum(phases.values())
     figures: dict[str, Any] = {"phase_percent": {p: s / total * 100 for p, s in phases.items()} if total else None}
-    if arm.cell.speculation.is_baseline or baseline is None or plain is None:
+    if arm.cell.speculation.is_plain or baseline is None or plain is None:
         return figures
     cost = _measured_step_cost(arm, baseline, acceptance, latency, plain)
     if cost is None:

@@ -176,9 +176,10 @@ def _arms(measurements: Iterable[Measurement]) -> dict[Cell, Arm]:
     methods = list(dict.fromkeys(cell.speculation.method for cell in groups))
     workloads = list(dict.fromkeys(cell.workload for cell in groups))
 
-    def position(cell: Cell) -> tuple[int, bool, int, int, int]:
+    def position(cell: Cell) -> tuple[int, int, int, int, int]:
         s = cell.speculation
-        return workloads.index(cell.workload), not s.is_baseline, methods.index(s.method), s.gamma, cell.batch_size
+        rank = 0 if s.is_baseline else 1 if s.is_plain else 2
+        return workloads.index(cell.workload), rank, methods.index(s.method), s.gamma, cell.batch_size
 
     return {cell: Arm.of(cell, groups[cell]) for cell in sorted(groups, key=position)}
 
@@ -212,7 +213,7 @@ def _noise_floor(arms: Mapping[Cell, Arm], config: Mapping[str, Any]) -> NoiseFl
 def _break_even(cells: Sequence[CellSummary]) -> Iterable[BreakEven]:
     speedups: dict[tuple[str, str, int], dict[int, SpeedupPoint]] = defaultdict(dict)
     for cell in cells:
-        if not cell.is_baseline and cell.speedup is not None and cell.is_evidence and not cell.owes_gain_to_degenerate:
+        if cell.is_speculative and cell.speedup is not None and cell.is_evidence and not cell.owes_gain_to_degenerate:
             point = SpeedupPoint(cell.speedup, cell.speedup_ci_low, cell.speedup_ci_high)
             speedups[cell.workload, cell.method, cell.gamma][cell.batch_size] = point
     for arm, by_batch in speedups.items():

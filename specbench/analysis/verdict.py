@@ -40,7 +40,7 @@ def decide(cells: Iterable[CellSummary]) -> Decision:
     """
     arms: dict[tuple[str, int], list[CellSummary]] = defaultdict(list)
     for cell in cells:
-        if not cell.is_baseline:
+        if cell.is_speculative:
             arms[cell.method, cell.gamma].append(cell)
     limits = {arm: _enabled_up_to(group) for arm, group in arms.items()}
     enabled = {arm: limit for arm, limit in limits.items() if limit is not None}

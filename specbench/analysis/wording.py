@@ -20,7 +20,7 @@ def verdict_text(
     missing: int = 0,
 ) -> str:
     """One paragraph. missing: measurements that were planned and are not there"""
-    speculative = [c for c in cells if not c.is_baseline]
+    speculative = [c for c in cells if c.is_speculative]
     chosen = [c for c in speculative if (c.method, c.gamma) == (decision.method, decision.gamma)]
     shown = chosen or _best_by_workload([c for c in speculative if c.is_evidence] or speculative)
     sentences = [
@@ -29,6 +29,7 @@ def verdict_text(
         _advice(decision, by_workload, chosen, cells),
         _gains(shown, several_arms=not chosen),
         _saving([c for c in chosen if outcome(c) == "gain" and c.batch_size <= (decision.up_to_batch_size or 0)]),
+        _as_deployed(cells),
         _outputs(shown, decision),
         _uncertain(shown, cells, noise),
         f"Measured on {machine}.",
@@ -46,7 +47,7 @@ def _advice(
     chosen: Sequence[CellSummary],
     cells: Sequence[CellSummary],
 ) -> str:
-    speculative = [c for c in cells if not c.is_baseline]
+    speculative = [c for c in cells if c.is_speculative]
     larger = any(outcome(c) == "gain" for c in speculative)
     if decision.recommendation == "DISABLE":
         if any(d.method for d in by_workload.values()):
@@ -123,6 +124,18 @@ def _saving(cells: Sequence[CellSummary]) -> str:
         return f"{text} At the monthly volume given no whole GPU is saved, so the money saved is nil."
     paid = f", which pays back in {best.payback_months:.1f} months" if best.payback_months is not None else ""
     return f"{text} At the monthly volume given it saves {best.gpus_saved} GPUs{paid}."
+
+
+def _as_deployed(cells: Sequence[CellSummary]) -> str:
+    """How the baseline that users have today compares with the matched one that speedups are of."""
+    measured = [c for c in cells if c.as_deployed and c.speedup is not None]
+    if not measured:
+        return ""
+    figures = [f"{c.speedup:.2f}×{_interval(c, named=False)} at batch size {c.batch_size}" for c in measured]
+    return (
+        f"Without speculation the engine's own defaults give {_list(figures[:_MOST_FIGURES])} of the matched baseline: "
+        "divide by that for the gain over what is deployed."
+    )
 
 
 def _outputs(cells: Sequence[CellSummary], decision: Decision) -> str:

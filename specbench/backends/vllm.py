@@ -157,7 +157,7 @@ def _async_scheduling(launch: Launch) -> bool:
 
 
 def _speculation(speculation: Speculation) -> list[str]:
-    if speculation.is_baseline:
+    if speculation.is_plain:
         return []
     # The method is always named: vLLM guesses one from the path of a drafter ("eagle3" in it, for example).
     config: dict[str, Any] = {"method": speculation.method, "num_speculative_tokens": speculation.gamma}

@@ -96,7 +96,7 @@ def command(
     memory_fraction: float | None = typer.Option(None),
     kv_cache: str | None = typer.Option(None, help="Such as 2GiB."),
     prefix_caching: bool | None = typer.Option(None, "--prefix-caching/--no-prefix-caching"),
-    baseline: str | None = typer.Option(None, help="matched or as-deployed."),
+    baseline: str | None = typer.Option(None, help="matched, as-deployed or both."),
     config: Path | None = typer.Option(None, help="A sweep's YAML file with any of these."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:

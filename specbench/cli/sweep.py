@@ -86,7 +86,8 @@ def sweep(
     ),
     baseline: str | None = typer.Option(
         None,
-        help="matched: all arms have the same settings. as-deployed: each has the engine's own defaults for it.",
+        help="matched: all arms have the same settings. as-deployed: each has the engine's own defaults for it. both: "
+        "matched, and the engine's own defaults without speculation beside them.",
         rich_help_panel=_ENGINE,
     ),
     chat_template_kwargs: str | None = typer.Option(

@@ -66,7 +66,7 @@ def _break_even(summary: RunSummary) -> str:
 
 
 def _outputs(summary: RunSummary) -> str:
-    checked = [c for c in summary.cells if c.status == "ok" and not c.is_baseline]
+    checked = [c for c in summary.cells if c.status == "ok" and c.is_speculative]
     if not checked:
         return ""
     rows = [[c.workload, c.label, str(c.batch_size), c.equivalence, c.equivalence_detail] for c in checked]

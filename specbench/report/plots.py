@@ -6,7 +6,7 @@ import io
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any
 
@@ -41,7 +41,8 @@ class Plot:
 
 
 def draw_plots(summary: RunSummary, measurements: Sequence[Measurement]) -> list[Plot]:
-    """All plots that the run has data for."""
+    """All plots that the run has data for. The as-deployed baseline stands in the tables alone."""
+    summary = replace(summary, cells=tuple(c for c in summary.cells if not c.as_deployed))
     with mpl.rc_context(RC):
         found = (
             _speedup(summary),
@@ -75,7 +76,7 @@ def _render(plot: Plot, **options: Any) -> bytes:
 
 
 def _speedup(summary: RunSummary) -> Plot | None:
-    cells = [c for c in summary.cells if not c.is_baseline]
+    cells = [c for c in summary.cells if c.is_speculative]
     known = [c.speedup for c in cells if c.speedup is not None]
     if not known:
         return None

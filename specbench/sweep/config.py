@@ -13,7 +13,7 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError, fi
 from specbench.backends.base import Container, EngineOptions
 from specbench.errors import SpecbenchError
 from specbench.paths import expand_home
-from specbench.speculation import BASELINE, DRAFTERLESS, METHODS, Speculation
+from specbench.speculation import AS_DEPLOYED, BASELINE, DRAFTERLESS, METHODS, Speculation
 from specbench.store.atomic import replacing
 from specbench.sweep.quantities import NotTruth, Number, PositiveInt, Price, Seconds, WholeNumber
 from specbench.sweep.yaml_file import read_mapping
@@ -57,8 +57,10 @@ class SweepConfig(BaseModel):
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="cpu, cuda or cuda:N")
     threads: PositiveInt | None = Field(None, le=MAX_THREADS)
     max_model_len: PositiveInt = 2048
-    baseline: Literal["matched", "as-deployed"] = Field(
-        "matched", description="whether arms share their settings, or each has the engine's own defaults for it"
+    baseline: Literal["matched", "as-deployed", "both"] = Field(
+        "matched",
+        description="whether arms share their settings or each has the engine's own defaults; both: shared, and plain "
+        "decoding with the engine's own defaults beside them",
     )
     chat_template_kwargs: Mapping[str, Any] = Field(default_factory=dict, description="for the server's chat template")
     tensor_parallel: PositiveInt = Field(1, description="GPUs that the weights are split over")
@@ -152,6 +154,7 @@ class SweepConfig(BaseModel):
         """The arms of the sweep, the baseline first."""
         return (
             BASELINE,
+            *((AS_DEPLOYED,) if self.baseline == "both" else ()),
             *(Speculation(method, gamma, self.drafter.get(method)) for method in self.method for gamma in self.gamma),
         )
 

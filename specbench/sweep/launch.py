@@ -37,7 +37,7 @@ def make_launch(
         verification=config.verification,
         threads=config.threads,
         methods=config.method,
-        matched=config.baseline == "matched",
+        matched=config.baseline != "as-deployed" and not speculation.as_deployed,
         options=options,
     )
 

@@ -107,6 +107,7 @@ def _report(
 ) -> TrainingReport:  # fmt: skip
     """Judge the drafter, and write `output`/report.json."""
     shards, limit = recording.shards, EVALUATION_PROMPTS
+    longest = min(recipe.max_tokens, EVALUATION_TOKENS)
     sets = {"held out": recording.held_out_prompts[:limit]} | {w.name: w.prompts[:limit] for w in judged}
     report = TrainingReport(
         method=method,
@@ -128,7 +129,7 @@ def _report(
         held_out=tuple(held_out(loss, shards, recording.held_out, recipe.settings.batch_tokens)),
         gamma=recipe.gamma,
         acceptance={
-            name: measure_acceptance(recipe.target, method, drafter, recipe.gamma, prompts, EVALUATION_TOKENS)
+            name: measure_acceptance(recipe.target, method, drafter, recipe.gamma, prompts, longest)
             for name, prompts in sets.items()
         },
     )

@@ -19,7 +19,7 @@ from specbench.analysis.cost import Economics
 from specbench.analysis.summary import RunSummary, summarize
 from specbench.backends.base import EngineCounters
 from specbench.equivalence.greedy import judge_baseline
-from specbench.speculation import BASELINE, Speculation
+from specbench.speculation import AS_DEPLOYED, BASELINE, Speculation
 from specbench.store.measurement import Measurement
 from specbench.store.run import RunStore
 from specbench.telemetry.sample import Sample
@@ -489,3 +489,18 @@ def test_the_best_of_several_arms_is_one_that_can_be_believed(tmp_path: Path) ->
     text = summarize(store(tmp_path, runs)).text
     assert "ngram γ2" in text
     assert "ngram γ4" not in text
+
+
+def test_an_as_deployed_baseline_stands_beside_and_decides_nothing(tmp_path: Path) -> None:
+    runs = [measurement(), measurement(AS_DEPLOYED, steps=(0.008,)), measurement(NGRAM, accepted=3, steps=(0.02,))]
+    summary = summarize(store(tmp_path, runs))
+    assert [c.label for c in summary.cells] == ["none", "none, as deployed", "ngram γ4"]
+    matched, deployed, ngram = summary.cells
+    assert (matched.speedup, matched.is_baseline, deployed.is_baseline) == (1.0, True, False)
+    assert deployed.speedup == pytest.approx((0.1 + 40 * 0.01) / (0.1 + 40 * 0.008), rel=1e-6)
+    assert deployed.equivalence == "EXACT"
+    assert deployed.mean_acceptance_length is None
+    assert ngram.speedup == pytest.approx((0.1 + 40 * 0.01) / (0.1 + 10 * 0.02), rel=1e-6)
+    assert summary.decision.method in (None, "ngram")
+    assert {b.method for b in summary.break_even} == {"ngram"}
+    assert "Without speculation the engine's own defaults give 1.19×" in summary.text

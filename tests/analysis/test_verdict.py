@@ -19,6 +19,7 @@ def cell(
         "target": "demo",
         "workload": "chat",
         "method": "ngram",
+        "as_deployed": False,
         "gamma": gamma,
         "drafter": None,
         "batch_size": batch_size,

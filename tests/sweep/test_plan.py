@@ -1,9 +1,13 @@
 """Plans: what is launched, in which order, and what shares a launch."""
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specbench.backends.base import EngineOptions
 from specbench.sweep.config import SweepConfig
+from specbench.sweep.launch import make_launch
 from specbench.sweep.plan import make_plan
 
 
@@ -28,4 +32,13 @@ def test_batch_sizes_and_repeats_never_cost_a_launch(
     plan = make_plan(config)
     assert len(plan.launches) == (1 + len(gammas)) * replicates
     assert len(plan.measurements) == len(plan.launches) * 2 * len(batch_sizes) * repeats
+    assert len({m.id for m in plan.measurements}) == len(plan.measurements)
+
+
+def test_both_baselines_are_two_arms_with_settings_of_their_own() -> None:
+    config = SweepConfig(workload=("w.jsonl",), backend="vllm", gamma=(2,), replicates=1, baseline="both")
+    plan = make_plan(config)
+    assert [launch.id for launch in plan.launches] == ["none-r0", "none-as-deployed-r0", "ngram-g2-r0"]
+    launches = [make_launch(config, launch.speculation, Path("t"), {}, EngineOptions()) for launch in plan.launches]
+    assert [launch.matched for launch in launches] == [True, False, True]
     assert len({m.id for m in plan.measurements}) == len(plan.measurements)

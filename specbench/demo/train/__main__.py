@@ -27,7 +27,7 @@ from specbench.train.pipeline import Recipe, train_draft, train_eagle3_head
 from specbench.train.prepare import prepare
 from specbench.workloads import load_workload
 
-TEMPLATES, MAGPIE, SUMMARIES = 1500, 700, 120
+TEMPLATES, MAGPIE, SUMMARIES = 1500, 700, 60
 MAX_TOKENS = 160
 LAYERS = (0, 1, 2, 28, 29)
 HEAD_EPOCHS, DRAFT_EPOCHS = 4, 2

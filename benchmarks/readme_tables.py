@@ -62,11 +62,13 @@ def _speedup(cell: Row) -> str:
     if not cell["speedup"]:
         return "–"
     low, high = cell["speedup_ci_low"], cell["speedup_ci_high"]
-    text = f"{float(cell['speedup']):.2f}"
+    text, star = f"{float(cell['speedup']):.2f}", "" if cell["marks"] == "[]" else " \\*"
     if not low or not high:
-        return text
+        return text + star
+    if float(high) > 10 * float(low):
+        return f"{text} [?]{star}"
     shown = f"**{text}**" if float(low) > 1 else text
-    return f"{shown} [{float(low):.2f}, {float(high):.2f}]"
+    return f"{shown} [{float(low):.2f}, {float(high):.2f}]{star}"
 
 
 def decoder_table() -> str:

@@ -128,12 +128,12 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def own_draft(
     tmp_path_factory: pytest.TempPathFactory, vllm_python: Path, demo_target: Path
 ) -> tuple[Run, list[psutil.Process]]:
-    """The target as its own draft model, in a KV cache too small for four requests; killed once, at batch 1."""
+    """The target as its own draft model, in a KV cache too small for eight requests; killed once, at batch 1."""
     killer = _Killer()
     measured = measure(
         tmp_path_factory.mktemp("run") / "own", (*PROMPTS[:3], CHOICE), killer,
-        backend="vllm", method=("draft_model",), drafter={"draft_model": str(demo_target)}, kv_cache="32MiB",
-        batch_size=(1, 4), max_tokens=72, python=vllm_python,
+        backend="vllm", method=("draft_model",), drafter={"draft_model": str(demo_target)}, kv_cache="64MiB",
+        max_model_len=512, batch_size=(1, 8), max_tokens=96, python=vllm_python,
     )  # fmt: skip
     return measured, list(killer.servers.values())
 
@@ -161,7 +161,7 @@ def test_vllm_and_the_reference_decoder_give_the_same_tokens_and_accept_the_same
 
 def test_the_target_as_its_own_draft_is_always_accepted(own_draft: tuple[Run, list[psutil.Process]]) -> None:
     # But for the prompt with a grammar, which vLLM's drafter does not know of.
-    traces = own_draft[0].measurements["vllm-draft_model-g3-b4-r0k0"].traces
+    traces = own_draft[0].measurements["vllm-draft_model-g3-b8-r0k0"].traces
     pooled = from_requests([t for t in traces if t.prompt_id != "choice"], GAMMA)
     assert pooled is not None
     assert pooled.counts.mean_length_per_draft() == GAMMA + 1
@@ -172,7 +172,7 @@ def test_the_target_as_its_own_draft_is_always_accepted(own_draft: tuple[Run, li
 def test_a_kv_cache_that_overflows_is_marked_and_changes_no_output(
     own_draft: tuple[Run, list[psutil.Process]],
 ) -> None:
-    cell = own_draft[0].cells["draft_model-b4"]
+    cell = own_draft[0].cells["draft_model-b8"]
     assert cell.preemptions is not None
     assert cell.preemptions > 0
     assert "preempted" in {mark.code for mark in cell.marks}

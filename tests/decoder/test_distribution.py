@@ -13,7 +13,7 @@ import torch
 from scipy.stats import chisquare
 from transformers import LlamaForCausalLM
 
-from specbench.decoder.drafters import draft_model
+from specbench.decoder.drafters import choose
 from specbench.decoder.engine import Engine
 from specbench.decoder.load import load_engine
 from specbench.decoder.request import Request
@@ -114,6 +114,6 @@ def test_the_first_three_tokens_have_the_targets_distribution(
 def test_drafts_that_were_not_drawn_from_the_reported_probabilities_are_found_out(
     make: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(draft_model, "draw", lambda probs, noise: probs.argmax(-1))
+    monkeypatch.setattr(choose, "draw", lambda probs, noise: probs.argmax(-1))
     counts = sample(make("draft_model", "rejection"), PLAIN)
     assert p_value(counts, exact(make.target, PLAIN)) < 1e-6  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ sweep-full: $(VENV)/.reference
 	$(BIN)/specbench sweep --config configs/demo-full.yaml
 
 test: lint
-	$(BIN)/specbench backend install vllm --cpu
+	$(BIN)/specbench backend install vllm --cpu || echo "vLLM is not here: the tests that start it are skipped."
 	$(BIN)/python -m pytest
 
 test-quick: lint

@@ -86,28 +86,6 @@ def decoder_table() -> str:
     return table(head, rows)
 
 
-def client_table() -> str:
-    """Our client beside vLLM's own, from benchmarks/client_vs_vllm_bench.py --json."""
-    report = json.loads((RESULTS / "client_vs_vllm_bench.json").read_text("utf-8"))
-    units = {"output_throughput": "tokens/s", "mean_ttft_ms": "ms", "mean_tpot_ms": "ms", "mean_itl_ms": "ms"}
-    rows = []
-    for name, unit in units.items():
-        spread = [(_mean(values), _deviation(values)) for side in ("ours", "vllm")
-                  for values in [[round_[name] for round_ in report[side]]]]  # fmt: skip
-        shown = [f"{mean:.1f} ± {deviation:.1f} {unit}" for mean, deviation in spread]
-        rows.append((name.removesuffix("_ms").replace("_", " "), *shown, f"{spread[0][0] / spread[1][0]:.3f}"))
-    return table(("figure", "specbench", "vllm bench serve", "ratio"), rows)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _deviation(values: Sequence[float]) -> float:
-    mean = _mean(values)
-    return (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5
-
-
 def head_table() -> str:
     """Acceptance of the demo drafters on prompts that they were not trained on."""
     rows = []
@@ -131,7 +109,6 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "example-grid": lambda: sweep_table("example-grid"),
     "example-vllm": lambda: sweep_table("example-vllm"),
     "decoder": decoder_table,
-    "client": client_table,
     "drafters": head_table,
 }
 PAGES = ("README.md", "docs/training.md")

@@ -45,6 +45,8 @@ def check(config: SweepConfig, output: Path | None, *, resume: bool) -> Checked:
     for method, name in config.drafter.items():
         check_drafter_name(method, name)
         drafters[method] = demo_drafter_path(method, name) or local_model(name) or Path(name)
+    if "draft_model" in drafters and drafters["draft_model"].is_dir() and target.is_dir():
+        _check_draft_model(config.backend, target, drafters["draft_model"])
     # Where the engine is does not matter to what it is told.
     somewhere = options if options.python or options.container else replace(options, python=Path("python"))
     for speculation in config.speculations():

@@ -1,7 +1,7 @@
 """Matrix products with a model's weights, and what follows them at once in a decoder layer.
 
 On a CPU a model's speed is that of reading its weights for a few rows at a time, and that depends on how they lie in
-memory. No layout is best everywhere: the rule below was measured, at 1 to 40 rows.
+memory. No layout is best everywhere, so there is a rule by size and precision below.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ def linear(weight: Tensor, bias: Tensor | None = None) -> Linear:
 
 
 _SMALL = 2**20
-"""float32 weights below this many elements are quickest by columns: at one row by a quarter, from 16 rows on by a tenth
-(at 8 rows they lose a tenth). Above it, plain products of 5 to 8 rows take up to three times as long as packed ones."""
+"""float32 weights below this many elements are quickest by columns at one row, and packed ones above it at several."""
 
 
 class PlainLinear:
@@ -63,7 +62,7 @@ class PlainLinear:
 
 
 _ROWS_HINT = 8
-"""oneDNN chooses its blocking for a number of rows. 8 was as good as any from 2 to 40, and 1 much worse (fp32)."""
+"""oneDNN chooses its blocking for a number of rows: this suits the few rows of a verification as well as one."""
 
 _pack = torch.ops.mkldnn._reorder_linear_weight
 _linear = torch.ops.mkldnn._linear_pointwise

@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -86,6 +87,18 @@ def decoder_table() -> str:
     return table(head, rows)
 
 
+def client_table() -> str:
+    """Our client beside vLLM's own, from benchmarks/client_vs_vllm_bench.py --json."""
+    report = json.loads((RESULTS / "client_vs_vllm_bench.json").read_text("utf-8"))
+    rows = []
+    for name in report["ours"][0]:
+        unit = "ms" if name.endswith("_ms") else "tokens/s"
+        ours, theirs = ([figures[name] for figures in report[side]] for side in ("ours", "vllm"))
+        shown = (f"{fmean(values):.1f} ± {stdev(values):.1f} {unit}" for values in (ours, theirs))
+        rows.append((name.removesuffix("_ms").replace("_", " "), *shown, f"{fmean(ours) / fmean(theirs):.3f}"))
+    return table(("figure", "specbench", "vllm bench serve", "ratio"), rows)
+
+
 def head_table() -> str:
     """Acceptance of the demo drafters on prompts that they were not trained on."""
     rows = []
@@ -109,6 +122,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "example-grid": lambda: sweep_table("example-grid"),
     "example-vllm": lambda: sweep_table("example-vllm"),
     "decoder": decoder_table,
+    "client": client_table,
     "drafters": head_table,
 }
 PAGES = ("README.md", "docs/training.md")

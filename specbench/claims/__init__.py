@@ -1,0 +1,1 @@
+"""Published figures about speculative decoding, checked by arithmetic."""

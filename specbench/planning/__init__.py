@@ -1,0 +1,1 @@
+"""Capacity planning: the hardware, and what follows from its figures."""

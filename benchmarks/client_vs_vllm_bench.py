@@ -29,7 +29,8 @@ from specbench.backends.environments import engine_python
 from specbench.backends.process import run_server
 from specbench.backends.vllm import VllmBackend
 from specbench.replay.client import StreamingClient
-from specbench.replay.closed_loop import ClosedLoopRun, run_closed_loop
+from specbench.replay.closed_loop import run_closed_loop
+from specbench.replay.records import ReplayRun
 from specbench.replay.request import RequestSpec
 from specbench.replay.timeline import itl, tpot, ttft
 from specbench.speculation import BASELINE, Speculation
@@ -117,7 +118,7 @@ async def by_us(base_url: str, prompts: Sequence[str], arguments: argparse.Names
         return figures(await run_closed_loop(client, requests, arguments.batch_size))
 
 
-def figures(run: ClosedLoopRun) -> Figures:
+def figures(run: ReplayRun) -> Figures:
     """vLLM's definitions, from our traces. Its TTFT begins when the request is sent."""
     traces = run.traces
     assert not any(trace.error for trace in traces), next(trace.error for trace in traces if trace.error)

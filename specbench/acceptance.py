@@ -10,14 +10,14 @@ class AcceptanceCounts:
     """What verification did with the drafts, summed over steps.
 
     steps:    verification passes, one per sequence and step
-    drafted:  tokens proposed; at most gamma * steps
+    drafted:  tokens proposed; at most gamma * steps; None if the engine does not say
     accepted: proposed tokens kept, bonus tokens not counted
     drafts:   steps that had a draft (fewer than `steps` where a drafter finds nothing); None if the engine does not say
     by_position: accepted at draft position k (0-based), length gamma; None if the engine does not say
     """
 
     steps: int
-    drafted: int
+    drafted: int | None
     accepted: int
     drafts: int | None = None
     by_position: tuple[int, ...] | None = None

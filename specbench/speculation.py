@@ -21,12 +21,14 @@ class Speculation:
     gamma:   tokens proposed per step; 0 exactly when the method is `none`
     drafter: directory or hub id of the drafter's weights; None for methods that have none
     as_deployed: plain decoding with the engine's own defaults, measured beside the matched baseline
+    again:   the baseline measured a second time, as if it were a method: how far its speedup is from 1 is noise
     """
 
     method: str = "none"
     gamma: int = 0
     drafter: str | None = None
     as_deployed: bool = False
+    again: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -46,7 +48,7 @@ class Speculation:
     @property
     def is_baseline(self) -> bool:
         """Whether others are measured against it."""
-        return self.is_plain and not self.as_deployed
+        return self.is_plain and not self.as_deployed and not self.again
 
     @property
     def is_plain(self) -> bool:
@@ -54,11 +56,12 @@ class Speculation:
 
     @property
     def label(self) -> str:
-        """Short name in tables and file names: `none`, `none-as-deployed`, `ngram-g4`."""
+        """Short name in tables and file names: `none`, `none-as-deployed`, `none-again`, `ngram-g4`."""
         if self.is_plain:
-            return "none-as-deployed" if self.as_deployed else "none"
+            return "none-as-deployed" if self.as_deployed else "none-again" if self.again else "none"
         return f"{self.method}-g{self.gamma}"
 
 
 BASELINE = Speculation()
 AS_DEPLOYED = Speculation(as_deployed=True)
+AGAIN = Speculation(again=True)

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from hypothesis import settings
+
+from specbench.backends.base import EngineOptions, Launch
+from specbench.backends.process import run_server
+from specbench.backends.simulated import SimulatedBackend
+from specbench.replay.client import StreamingClient
+from specbench.replay.dialect import SGLANG, TENSORRT_LLM, VLLM, Dialect
+from specbench.simulated.scenario import Scenario, load_scenario
+from specbench.simulated.truth import Truth, read_truth
+from specbench.speculation import DRAFTERLESS, Speculation
 
 # Before torch is imported, here and in the servers that tests start: its threads wait for each other by spinning, which
 # on a busy machine costs more than they bring.
@@ -69,3 +85,56 @@ def tiny_target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fast.chat_template = CHAT_TEMPLATE
     fast.save_pretrained(directory)
     return directory
+
+
+@dataclass(frozen=True, slots=True)
+class KnownServer:
+    """A known-truth server that runs, as a process of its own."""
+
+    url: str
+    scenario: Scenario
+    gamma: int
+    truth_path: Path
+
+    @property
+    def dialect(self) -> Dialect:
+        return {"vllm": VLLM, "sglang": SGLANG, "tensorrt_llm": TENSORRT_LLM}[self.scenario.engine]
+
+    def client(self, **options: Any) -> StreamingClient:
+        return StreamingClient(self.url, "simulated", dialect=self.dialect, **options)
+
+    def truth(self) -> Truth:
+        """The log, once every request that arrived has also ended."""
+        deadline = time.monotonic() + 20
+        while True:
+            truth = read_truth(self.truth_path)
+            if all(request.finished is not None for request in truth.requests) or time.monotonic() > deadline:
+                return truth
+            time.sleep(0.02)
+
+
+@pytest.fixture
+async def simulate(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[KnownServer]]]:
+    """Start a known-truth server: `await simulate({…a scenario…}, gamma=4)`."""
+    async with AsyncExitStack() as stack:
+        numbers = itertools.count()
+
+        async def start(
+            scenario: dict[str, Any], *, method: str = "eagle3", gamma: int = 4, max_batch_size: int = 8
+        ) -> KnownServer:
+            folder = tmp_path / f"known-{next(numbers)}" / "logs"
+            folder.mkdir(parents=True)
+            file, truth = folder / "scenario.yaml", folder / "truth.jsonl"
+            file.write_text(yaml.safe_dump(scenario))
+            launch = Launch(
+                target=Path("simulated"),
+                target_name="simulated",
+                speculation=Speculation(method, gamma, None if method in DRAFTERLESS else "drafter"),
+                max_batch_size=max_batch_size,
+                options=EngineOptions(scenario=file, engine_args=("--truth", str(truth))),
+            )
+            command = SimulatedBackend().command(launch)
+            server = await stack.enter_async_context(run_server(command, folder / "server.log", ready_timeout=60))
+            return KnownServer(server.base_url, load_scenario(file), gamma, truth)
+
+        yield start

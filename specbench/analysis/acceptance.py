@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +44,7 @@ class PooledAcceptance:
 
     def drafts_are_full(self, gamma: int) -> bool:
         """Whether as good as every step had gamma tokens to judge; token limits cut a few drafts short."""
-        return self.counts.drafted >= _FULL * gamma * self.counts.steps
+        return self.counts.drafted is not None and self.counts.drafted >= _FULL * gamma * self.counts.steps
 
 
 def from_requests(traces: Iterable[RequestTrace], gamma: int) -> PooledAcceptance | None:
@@ -59,11 +58,13 @@ def from_requests(traces: Iterable[RequestTrace], gamma: int) -> PooledAcceptanc
     reported = [(t, t.acceptance) for t in traces if t.acceptance is not None]
     if not reported:
         return None
-    steps, drafted, accepted = (sum(getattr(a, name) for _, a in reported) for name in ("steps", "drafted", "accepted"))
+    steps, accepted = (sum(getattr(a, name) for _, a in reported) for name in ("steps", "accepted"))
+    drafted = _sum_if_known(a.drafted for _, a in reported)
     lengths = [1 + a.accepted / a.steps for _, a in reported if a.steps]
     mean_length = float(np.mean(lengths)) if lengths else None
     if any(a.per_step_drafted is None or a.per_step_accepted is None for _, a in reported):
-        return PooledAcceptance(AcceptanceCounts(steps, drafted, accepted), None, None, mean_length)
+        positions = _sum_positions([a.by_position for _, a in reported])
+        return _pool(AcceptanceCounts(steps, drafted, accepted, by_position=positions), gamma, mean_length)
     step_drafted = _concatenate(a.per_step_drafted for _, a in reported)
     step_accepted = _concatenate(a.per_step_accepted for _, a in reported)
     judged = step_drafted.copy()
@@ -89,11 +90,39 @@ def from_counters(counts: Sequence[AcceptanceCounts]) -> PooledAcceptance | None
     if not counts:
         return None
     total = _sum(counts)
-    rejections = conditional = None
-    if total.by_position and total.drafts is not None and total.drafted == len(total.by_position) * total.drafts:
-        conditional = _ratios(total.by_position, (total.drafts, *total.by_position[:-1]))
-        rejections = total.drafts - total.by_position[-1]
-    return PooledAcceptance(total, rejections, conditional, None)
+    return _pool(total, len(total.by_position or ()), None)
+
+
+def _pool(total: AcceptanceCounts, gamma: int, mean_length: float | None) -> PooledAcceptance:
+    """From sums alone: a step's fate follows from the positions where every draft had gamma tokens."""
+    drafts = total.steps if total.drafts is None else total.drafts
+    if not total.by_position or total.drafted != gamma * drafts:
+        return PooledAcceptance(total, None, None, mean_length)
+    return PooledAcceptance(
+        total,
+        rejections=drafts - total.by_position[-1],
+        conditional=_ratios(total.by_position, (drafts, *total.by_position[:-1])),
+        mean_length_per_request=mean_length,
+    )
+
+
+def up_to_the_end(trace: RequestTrace) -> RequestTrace:
+    """The trace with its last step's accepted tokens counted as far as they were emitted.
+
+    vLLM counts a last draft whole, what lies behind an end of sequence or the token limit too (vllm#56101). Nobody got
+    these tokens, and engines that leave them out would compare worse. Known by tokens fewer than steps + accepted.
+    """
+    a = trace.acceptance
+    if a is None or not a.per_step_accepted or trace.error is not None:
+        return trace
+    behind_the_end = a.steps + a.accepted - trace.output_tokens
+    *others, last = a.per_step_accepted
+    if not 0 < behind_the_end <= last:
+        return trace
+    kept = last - behind_the_end
+    return replace(
+        trace, acceptance=replace(a, accepted=a.accepted - behind_the_end, per_step_accepted=(*others, kept))
+    )
 
 
 def by_category(traces: Iterable[RequestTrace], gamma: int) -> dict[str, PooledAcceptance]:
@@ -106,17 +135,22 @@ def by_category(traces: Iterable[RequestTrace], gamma: int) -> dict[str, PooledA
     return {name: acceptance for name, acceptance in pooled.items() if acceptance is not None}
 
 
-def relative_difference(requests: AcceptanceCounts, counters: AcceptanceCounts) -> float:
+def relative_difference(requests: AcceptanceCounts, counters: AcceptanceCounts, ended: int = 0) -> float:
     """Largest relative difference of steps, drafted and accepted between per-request sums and engine counters.
 
     Steps are those that had a draft where both sides know them: an engine may count no others.
+    ended: requests in them. A side that does not say what was drafted has taken its accepted tokens from the output,
+        which is one short of them where it ended inside an accepted draft: so much each request may differ.
     """
     both = requests.drafts is not None and counters.drafts is not None
-    pairs = (
+    pairs = [
         (requests.drafts or 0, counters.drafts or 0) if both else (requests.steps, counters.steps),
-        (requests.drafted, counters.drafted),
-        (requests.accepted, counters.accepted),
-    )
+    ]
+    if requests.drafted is not None and counters.drafted is not None:
+        pairs += [(requests.drafted, counters.drafted), (requests.accepted, counters.accepted)]
+    else:
+        unexplained = max(0, abs(requests.accepted - counters.accepted) - ended)
+        pairs.append((counters.accepted, counters.accepted + unexplained))
     return max(abs(a - b) / max(a, b, 1) for a, b in pairs)
 
 
@@ -147,12 +181,27 @@ def _ratios(numerators: Sequence[int], denominators: Sequence[int]) -> tuple[flo
 
 
 def _sum(counts: Sequence[AcceptanceCounts]) -> AcceptanceCounts:
-    def total(name: str) -> Any:
-        values = [getattr(c, name) for c in counts]
-        return None if None in values else sum(values)
+    return AcceptanceCounts(
+        steps=sum(c.steps for c in counts),
+        drafted=_sum_if_known(c.drafted for c in counts),
+        accepted=sum(c.accepted for c in counts),
+        drafts=_sum_if_known(c.drafts for c in counts),
+        by_position=_sum_positions([c.by_position for c in counts]),
+    )
 
-    positions = [c.by_position for c in counts]
-    by_position = None
-    if all(positions):
-        by_position = tuple(sum(at) for at in zip(*(p or () for p in positions), strict=True))
-    return AcceptanceCounts(total("steps"), total("drafted"), total("accepted"), total("drafts"), by_position)
+
+def _sum_if_known(values: Iterable[int | None]) -> int | None:
+    """None where any of them is."""
+    total = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
+
+
+def _sum_positions(positions: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
+    """Position by position; None where any of them is."""
+    if not all(positions):
+        return None
+    return tuple(sum(at) for at in zip(*(p or () for p in positions), strict=True))

@@ -24,8 +24,10 @@ class CellSummary:
     method: str
     gamma: int
     as_deployed: bool
+    again: bool = False
     drafter: str | None
     batch_size: int
+    request_rate: float | None = None
     temperature: float
     status: Status
     error: str | None = None
@@ -45,20 +47,29 @@ class CellSummary:
     speedup_ci_low: float | None = None
     speedup_ci_high: float | None = None
     speedup_ci_basis: Basis | None = None
+    speedup_sd_percent: float | None = None
     run_speedup: float | None = None
     speedup_without_degenerate: float | None = None
 
     mean_acceptance_length: float | None = None
+    mean_acceptance_length_ci_low: float | None = None
+    mean_acceptance_length_ci_high: float | None = None
     mean_acceptance_length_per_draft: float | None = None
     mean_acceptance_length_per_request: float | None = None
     draft_acceptance_rate: float | None = None
+    draft_acceptance_rate_ci_low: float | None = None
+    draft_acceptance_rate_ci_high: float | None = None
     alpha: float | None = None
     position_acceptance: tuple[float, ...] | None = None
     conditional_acceptance: tuple[float | None, ...] | None = None
+    acceptance_histogram: tuple[int, ...] | None = None
     acceptance_by_category: Mapping[str, float | None] | None = None
+    acceptance_by_output_position: Mapping[str, float] | None = None
+    acceptance_by_context_length: Mapping[str, float] | None = None
     acceptance_source: str | None = None
     counter_mean_acceptance_length: float | None = None
     counter_difference_percent: float | None = None
+    stream_mean_acceptance_length: float | None = None
 
     ttft_ms_p50: float | None = None
     ttft_ms_p90: float | None = None
@@ -73,11 +84,25 @@ class CellSummary:
     itl_ms_p90: float | None = None
     itl_ms_p95: float | None = None
     itl_ms_p99: float | None = None
+    itl_chunk_ms_p50: float | None = None
+    itl_chunk_ms_p99: float | None = None
+    itl_burst_ms_p50: float | None = None
+    itl_burst_ms_p99: float | None = None
     tokens_per_chunk: Mapping[int, int] | None = None
     e2e_ms_p50: float | None = None
     e2e_ms_p90: float | None = None
     e2e_ms_p95: float | None = None
     e2e_ms_p99: float | None = None
+
+    offered_requests_per_s: float | None = None
+    requests_per_s: float | None = None
+    goodput_requests_per_s: float | None = None
+    goodput_percent: float | None = None
+    slo_met: bool | None = None
+    latency_speedup: float | None = None
+    latency_speedup_ci_low: float | None = None
+    latency_speedup_ci_high: float | None = None
+    send_lag_ms_p99: float | None = None
 
     currency: str | None = None
     cost_per_million_output_tokens: float | None = None
@@ -97,6 +122,8 @@ class CellSummary:
     memory_bytes_peak: int | None = None
     utilization_percent_mean: float | None = None
     power_watts_mean: float | None = None
+    client_cpu_percent: float | None = None
+    other_cpu_percent: float | None = None
     kv_capacity_tokens: int | None = None
     kv_usage_peak_percent: float | None = None
     preemptions: int | None = None
@@ -112,18 +139,33 @@ class CellSummary:
     @property
     def is_baseline(self) -> bool:
         """Whether others are measured against it."""
-        return not self.is_speculative and not self.as_deployed
+        return not self.is_speculative and not self.as_deployed and not self.again
 
     @property
     def is_speculative(self) -> bool:
         return self.method != "none"
 
     @property
+    def is_open_loop(self) -> bool:
+        """Whether requests came at a rate, so that throughput is the arrivals' and arms differ in latency."""
+        return self.request_rate is not None
+
+    @property
+    def load(self) -> str:
+        """Batch size, or requests per second with their unit: `8`, `2.5/s`."""
+        return str(self.batch_size) if self.request_rate is None else f"{self.request_rate:g}/s"
+
+    @property
+    def load_in_words(self) -> str:
+        """`batch size 8`, `2.5 requests/s`."""
+        return f"batch size {self.batch_size}" if self.request_rate is None else f"{self.request_rate:g} requests/s"
+
+    @property
     def label(self) -> str:
         """Method and gamma as people write them: `ngram γ4`."""
         if self.is_speculative:
             return f"{self.method} γ{self.gamma}"
-        return "none, as deployed" if self.as_deployed else "none"
+        return "none, as deployed" if self.as_deployed else "none, again" if self.again else "none"
 
     @property
     def owes_gain_to_degenerate(self) -> bool:

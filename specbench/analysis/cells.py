@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from specbench.acceptance import AcceptanceCounts
-from specbench.analysis import marks
-from specbench.analysis.acceptance import (
-    PooledAcceptance,
-    breaks_token_identity,
-    by_category,
-    from_counters,
-    from_requests,
-    relative_difference,
-)
+from specbench.analysis import guards, marks
+from specbench.analysis.acceptance import breaks_token_identity
+from specbench.analysis.arm import Arm, LaunchSettings
 from specbench.analysis.breakeven import StepCost, break_even_alpha, phase_step_cost, tpot_step_cost
+from specbench.analysis.cell_acceptance import CellAcceptance
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.cost import (
     Economics,
@@ -26,68 +20,18 @@ from specbench.analysis.cost import (
     saving_percent,
 )
 from specbench.analysis.degenerate import degeneracy, was_truncated
-from specbench.analysis.latency import PERCENTILES, Latencies, latencies, percentile, steady_requests
+from specbench.analysis.goodput import NO_SLO, Slo, goodput
+from specbench.analysis.latency import PERCENTILES, Latencies, percentile
+from specbench.analysis.memory_roof import NO_ROOF, Roof, above_memory_roof
+from specbench.analysis.open_loop import completed_rate, latency_ratio, offered_rate, send_lag
 from specbench.analysis.resources import resources
-from specbench.analysis.speedup import Speedup, pair, speedup
-from specbench.analysis.throughput import Throughput, mean_over_replicates, throughput
+from specbench.analysis.speedup import OverReplicates, Pair, Speedup, pair, speedup
+from specbench.analysis.statistics import replicate_interval
+from specbench.analysis.throughput import mean_over_replicates
 from specbench.equivalence.greedy import Equivalence
-from specbench.replay.records import RequestTrace
 from specbench.replay.timeline import chunk_sizes
 from specbench.speculation import BASELINE
-from specbench.store.measurement import Cell, Measurement
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """A cell with all its measurements, and per well ended measurement its throughput (by id)."""
-
-    cell: Cell
-    measurements: tuple[Measurement, ...]
-    throughputs: Mapping[str, Throughput]
-
-    @classmethod
-    def of(cls, cell: Cell, measurements: Iterable[Measurement]) -> Arm:
-        taken = tuple(measurements)
-        return cls(cell, taken, {m.id: throughput(m) for m in taken if m.status == "ok"})
-
-    @property
-    def ok(self) -> list[Measurement]:
-        return [m for m in self.measurements if m.status == "ok"]
-
-    @property
-    def traces(self) -> list[RequestTrace]:
-        return [t for m in self.ok for t in m.traces]
-
-    def sound_traces(self) -> list[RequestTrace]:
-        """Requests that acceptance is taken from: neither failed nor degenerate."""
-        return [t for t in self.traces if t.error is None and degeneracy(t) is None]
-
-    def latencies(self) -> Latencies:
-        return latencies([t for m in self.ok for t in steady_requests(m.traces, self.throughputs[m.id].window)])
-
-    def counters(self) -> PooledAcceptance | None:
-        """The engine's own counts; None unless every measurement has them, or sums would not be comparable."""
-        counts = [m.counters.acceptance if m.counters else None for m in self.ok]
-        return from_counters([c for c in counts if c is not None]) if None not in counts else None
-
-    def phase_seconds(self) -> dict[str, float]:
-        """Seconds by phase, summed; empty unless every measurement has them."""
-        phases = [m.counters.phase_seconds if m.counters else None for m in self.ok]
-        if None in phases:
-            return {}
-        total: dict[str, float] = {}
-        for seconds in phases:
-            for phase, value in (seconds or {}).items():
-                total[phase] = total.get(phase, 0.0) + value
-        return total
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchSettings:
-    """What a launch's server said of itself, as far as a report shows it."""
-
-    kv_capacity_tokens: int | None = None
-    differences: tuple[str, ...] = ()
+from specbench.store.measurement import Measurement
 
 
 def summarize_cell(
@@ -96,8 +40,11 @@ def summarize_cell(
     equivalence: Equivalence,
     economics: Economics,
     settings: Mapping[str, LaunchSettings],
+    over_replicates: OverReplicates = replicate_interval,
+    slo: Slo = NO_SLO,
+    roof: Roof = NO_ROOF,
 ) -> CellSummary:
-    """The row of a cell. `baseline` is the arm without speculation of the same batch size, `settings` is by launch."""
+    """The row of a cell. `baseline` is the arm without speculation under the same load, `settings` is by launch."""
     cell, failed = arm.cell, [m for m in arm.measurements if m.status == "failed"]
     identity: dict[str, Any] = {
         "backend": cell.backend,
@@ -106,17 +53,19 @@ def summarize_cell(
         "method": cell.speculation.method,
         "gamma": cell.speculation.gamma,
         "as_deployed": cell.speculation.as_deployed,
+        "again": cell.speculation.again,
         "drafter": cell.speculation.drafter,
         "batch_size": cell.batch_size,
+        "request_rate": cell.request_rate,
         "temperature": cell.temperature,
         "error": failed[0].error if failed else None,
     }
     if not arm.ok:
         return CellSummary(**identity, status="failed", equivalence_detail=equivalence.detail)
     pairs = pair(arm.ok, baseline.ok) if baseline and not cell.speculation.is_baseline else []
-    gain = speedup(pairs, {**arm.throughputs, **(baseline.throughputs if baseline else {})})
+    gain = speedup(pairs, {**arm.throughputs, **(baseline.throughputs if baseline else {})}, over_replicates)
     latency = arm.latencies()
-    acceptance = _Acceptance.of(arm)
+    acceptance = CellAcceptance.of(arm)
     plain = baseline.latencies() if baseline else None
     launches = [settings[m.launch] for a in (arm, baseline) if a for m in a.ok if m.launch in settings]
     summary = CellSummary(
@@ -127,6 +76,7 @@ def summarize_cell(
         **acceptance.figures(),
         **_percentiles(latency),
         tokens_per_chunk=chunk_sizes(arm.traces) or None,
+        **_service(arm, pairs, latency, slo),
         **_step_cost(arm, baseline, acceptance, latency, plain),
         **_resources(arm, settings),
         equivalence=equivalence.verdict,
@@ -135,61 +85,36 @@ def summarize_cell(
         near_tie_requests=len(equivalence.near_ties),
         divergent_requests=len(equivalence.divergent),
         unprobed_requests=equivalence.unprobed,
-        marks=_marks(arm, gain, acceptance, [partner for _, partner in pairs], (latency, plain), launches),
+        marks=(
+            *_marks(arm, gain, acceptance, [partner for _, partner in pairs], (latency, plain), launches),
+            *_guards(arm, pairs, acceptance, launches, roof),
+        ),
     )
     return replace(summary, **_money(summary, _tokens_per_s(baseline) if baseline else None, economics))
 
 
-@dataclass(frozen=True, slots=True)
-class _Acceptance:
-    """A speculative cell's acceptance, by source. All None for the baseline.
-
-    shown: what the report shows, degenerate requests left out where the engine tells requests apart
-    every: all requests, degenerate and failed ones too, to be held against `counters` and speedup
-    """
-
-    gamma: int
-    shown: PooledAcceptance | None
-    every: PooledAcceptance | None
-    counters: PooledAcceptance | None
-    categories: Mapping[str, PooledAcceptance]
-    source: str | None
-
-    @classmethod
-    def of(cls, arm: Arm) -> _Acceptance:
-        gamma, sound = arm.cell.speculation.gamma, arm.sound_traces()
-        if arm.cell.speculation.is_plain:
-            return cls(gamma, None, None, None, {}, None)
-        every, counters = from_requests(arm.traces, gamma), arm.counters()
-        if every is not None:
-            return cls(gamma, from_requests(sound, gamma), every, counters, by_category(sound, gamma), "requests")
-        return cls(gamma, counters, counters, counters, {}, "counters" if counters else None)
-
-    def difference(self) -> float | None:
-        if self.source != "requests" or self.every is None or self.counters is None:
-            return None
-        return relative_difference(self.every.counts, self.counters.counts)
-
-    def figures(self) -> dict[str, Any]:
-        difference = self.difference()
-        figures: dict[str, Any] = {
-            "acceptance_source": self.source,
-            "counter_mean_acceptance_length": self.counters.counts.mean_length() if self.counters else None,
-            "counter_difference_percent": None if difference is None else difference * 100,
-            "acceptance_by_category": {n: a.counts.mean_length() for n, a in self.categories.items()} or None,
-        }
-        if self.shown is None:
-            return figures
-        counts: AcceptanceCounts = self.shown.counts
-        return figures | {
-            "mean_acceptance_length": counts.mean_length(),
-            "mean_acceptance_length_per_draft": counts.mean_length_per_draft(),
-            "mean_acceptance_length_per_request": self.shown.mean_length_per_request,
-            "draft_acceptance_rate": counts.draft_rate(),
-            "alpha": self.shown.alpha(),
-            "position_acceptance": counts.position_acceptance(),
-            "conditional_acceptance": self.shown.conditional,
-        }
+def _guards(
+    arm: Arm, pairs: Sequence[Pair], acceptance: CellAcceptance, launches: Sequence[LaunchSettings], roof: Roof
+) -> Iterable[marks.Mark]:
+    told = acceptance.every.counts if acceptance.every else None
+    both = [pooled.counts for pooled in (acceptance.every, acceptance.counters) if pooled is not None]
+    measured = [*arm.ok, *(partner for _, partner in pairs)]
+    # A plain step makes one token; how many a speculative one makes may not be known.
+    length = 1.0 if arm.cell.speculation.is_plain else told.mean_length() if told else None
+    tokens_per_s = _tokens_per_s(arm)
+    found = (
+        guards.counts_impossible(both, acceptance.gamma),
+        guards.counters_reset(measured),
+        guards.other_traffic(measured),
+        guards.lengths_disagree(arm.traces, told, acceptance.gamma) if told else None,
+        guards.finish_reasons_differ(pairs),
+        guards.repeats_prefill_faster(measured),
+        guards.warm_up_unsettled(measured),
+        guards.busy_machine(measured),
+        guards.lossy(clause for launch in launches for clause in launch.lossy),
+        above_memory_roof(tokens_per_s / length if tokens_per_s and length else None, arm.cell.batch_size, roof),
+    )
+    return (mark for mark in found if mark is not None)
 
 
 def _requests(arm: Arm) -> dict[str, Any]:
@@ -211,10 +136,12 @@ def _tokens_per_s(arm: Arm) -> float | None:
 def _speed(arm: Arm, gain: Speedup, latency: Latencies) -> dict[str, Any]:
     per_token = percentile(latency.tpot, 50)
     figures: dict[str, Any] = {
-        "output_tokens_per_s": _tokens_per_s(arm),
+        "output_tokens_per_s": None if arm.cell.is_open_loop else _tokens_per_s(arm),
         "run_output_tokens_per_s": mean_over_replicates((m.replicate, arm.throughputs[m.id].whole_run) for m in arm.ok),
         "per_user_tokens_per_s": 1 / per_token if per_token else None,
     }
+    if arm.cell.is_open_loop:  # as many tokens as arrive: no ratio of them says anything
+        return figures
     if arm.cell.speculation.is_baseline:
         return figures | dict.fromkeys(("speedup", "speedup_ci_low", "speedup_ci_high", "run_speedup"), 1.0)
     return figures | {
@@ -222,6 +149,7 @@ def _speed(arm: Arm, gain: Speedup, latency: Latencies) -> dict[str, Any]:
         "speedup_ci_low": gain.interval.low if gain.interval else None,
         "speedup_ci_high": gain.interval.high if gain.interval else None,
         "speedup_ci_basis": gain.interval.basis if gain.interval else None,
+        "speedup_sd_percent": None if gain.spread is None else gain.spread * 100,
         "run_speedup": gain.whole_run,
         "speedup_without_degenerate": gain.without_degenerate,
     }
@@ -229,10 +157,33 @@ def _speed(arm: Arm, gain: Speedup, latency: Latencies) -> dict[str, Any]:
 
 def _percentiles(latency: Latencies) -> dict[str, Any]:
     values = {"ttft": latency.ttft, "tpot": latency.tpot, "itl": latency.itl, "e2e": latency.e2e}
+    other_rules = {"itl_chunk": latency.itl_chunk, "itl_burst": latency.itl_burst}
+    shown = [(name, seconds, q) for name, seconds in values.items() for q in PERCENTILES]
+    shown += [(name, seconds, q) for name, seconds in other_rules.items() for q in (50, 99)]
     return {"tpot_ms_mean": _milliseconds(latency.mean_tpot)} | {
-        f"{name}_ms_p{q}": _milliseconds(percentile(seconds, q))
-        for name, seconds in values.items()
-        for q in PERCENTILES
+        f"{name}_ms_p{q}": _milliseconds(percentile(seconds, q)) for name, seconds, q in shown
+    }
+
+
+def _service(arm: Arm, pairs: Sequence[Pair], latency: Latencies, slo: Slo) -> dict[str, Any]:
+    """How users were served: goodput, and in an open loop latency against the baseline's."""
+    rates = [goodput(m.traces, arm.throughputs[m.id].window, slo) for m in arm.ok]
+    known = [rate for rate in rates if rate is not None]
+    figures: dict[str, Any] = {
+        "goodput_requests_per_s": _mean(rate.requests_per_s for rate in known),
+        "goodput_percent": _mean(rate.share * 100 for rate in known),
+        "slo_met": slo.met_by(latency),
+        "send_lag_ms_p99": _milliseconds(send_lag(arm.traces, 99)),
+    }
+    if not arm.cell.is_open_loop:
+        return figures
+    ratio = latency_ratio(pairs)
+    return figures | {
+        "offered_requests_per_s": _mean(offered_rate(m.traces) for m in arm.ok),
+        "requests_per_s": _mean(completed_rate(m.traces) for m in arm.ok),
+        "latency_speedup": 1.0 if arm.cell.speculation.is_baseline else ratio.value if ratio else None,
+        "latency_speedup_ci_low": ratio.interval.low if ratio and ratio.interval else None,
+        "latency_speedup_ci_high": ratio.interval.high if ratio and ratio.interval else None,
     }
 
 
@@ -244,7 +195,7 @@ def _money(cell: CellSummary, baseline_tokens_per_s: float | None, economics: Ec
         "cost_per_million_output_tokens": cost_per_million_output_tokens(cell.output_tokens_per_s, economics),
         "gpus_needed": needed,
     }
-    if cell.is_baseline or not cell.is_evidence or cell.owes_gain_to_degenerate:
+    if cell.is_baseline or cell.again or not cell.is_evidence or cell.owes_gain_to_degenerate:
         return figures
     figures["saving_percent"] = saving_percent(cell.speedup)
     before = gpus_needed(baseline_tokens_per_s, economics)
@@ -254,7 +205,7 @@ def _money(cell: CellSummary, baseline_tokens_per_s: float | None, economics: Ec
 
 
 def _step_cost(
-    arm: Arm, baseline: Arm | None, acceptance: _Acceptance, latency: Latencies, plain: Latencies | None
+    arm: Arm, baseline: Arm | None, acceptance: CellAcceptance, latency: Latencies, plain: Latencies | None
 ) -> dict[str, Any]:
     phases = arm.phase_seconds()
     total = sum(phases.values())
@@ -276,7 +227,7 @@ def _step_cost(
 
 
 def _measured_step_cost(
-    arm: Arm, baseline: Arm, acceptance: _Acceptance, latency: Latencies, plain: Latencies
+    arm: Arm, baseline: Arm, acceptance: CellAcceptance, latency: Latencies, plain: Latencies
 ) -> StepCost | None:
     # Phases cover every request, so steps must too; the baseline takes one step for each token after the prefill's.
     if acceptance.every is not None:
@@ -303,6 +254,8 @@ def _resources(arm: Arm, settings: Mapping[str, LaunchSettings]) -> dict[str, An
         "memory_bytes_peak": max(memory, default=None),
         "utilization_percent_mean": _mean(r.utilization_percent_mean for r in used),
         "power_watts_mean": _mean(r.power_watts_mean for r in used),
+        "client_cpu_percent": _mean(m.client_cpu_percent for m in arm.ok),
+        "other_cpu_percent": _mean(m.other_cpu_percent for m in arm.ok),
         "kv_capacity_tokens": min(capacities, default=None),
         **_cache(arm),
     }
@@ -325,7 +278,7 @@ def _cache(arm: Arm) -> dict[str, Any]:
 def _marks(
     arm: Arm,
     gain: Speedup,
-    acceptance: _Acceptance,
+    acceptance: CellAcceptance,
     partners: Sequence[Measurement],
     latencies: tuple[Latencies, Latencies | None],
     launches: Sequence[LaunchSettings],
@@ -346,7 +299,9 @@ def _marks(
         _client_lag(arm.ok, latencies[0], own) or _client_lag(partners, latencies[1], BASELINE.label),
         marks.failed_requests(failures),
         marks.failed_measurements(len(arm.measurements) - len(arm.ok), len(arm.measurements)),
-        marks.no_steady_window(sum(t.window is None for t in arm.throughputs.values()), len(arm.ok)),
+        marks.no_steady_window(
+            0 if arm.cell.is_open_loop else sum(t.window is None for t in arm.throughputs.values()), len(arm.ok)
+        ),
         marks.no_baseline(not partners and not arm.cell.speculation.is_baseline),
         marks.degenerate_gain(gain.value, gain.without_degenerate),
         marks.all_degenerate(requests["degenerate_requests"], requests["requests"]),

@@ -19,6 +19,7 @@ PERCENTILES = (50, 90, 95, 99)
 class Latencies:
     """Values per request (`itl`: per gap between tokens, rule `spread`), seconds, in no particular order.
 
+    itl_chunk, itl_burst: gaps by the two other rules in use (specbench.replay.timeline)
     mean_tpot: Σ (last - first chunk) / Σ (tokens after the first chunk): a mean over tokens, so that long requests
         weigh what they cost; None where no request has a second chunk
     """
@@ -26,6 +27,8 @@ class Latencies:
     ttft: tuple[float, ...]
     tpot: tuple[float, ...]
     itl: tuple[float, ...]
+    itl_chunk: tuple[float, ...]
+    itl_burst: tuple[float, ...]
     e2e: tuple[float, ...]
     mean_tpot: float | None
 
@@ -52,6 +55,8 @@ def latencies(traces: Sequence[RequestTrace]) -> Latencies:
         ttft=tuple(v for t in traces if (v := ttft(t)) is not None),
         tpot=tuple(v for t in traces if (v := tpot(t)) is not None),
         itl=tuple(gap for t in traces for gap in itl(t).tolist()),
+        itl_chunk=tuple(gap for t in traces for gap in itl(t, "chunk").tolist()),
+        itl_burst=tuple(gap for t in traces for gap in itl(t, "burst").tolist()),
         e2e=tuple(e2e(t) for t in traces),
         mean_tpot=decode_seconds / later_tokens if later_tokens else None,
     )

@@ -21,6 +21,11 @@ VOIDING = frozenset(
         "many_failed_requests",
         "speedup_above_acceptance",
         "all_degenerate",
+        "counts_impossible",
+        "counters_reset",
+        "other_traffic",
+        "above_memory_roof",
+        "lossy",
     }
 )
 """Marks under which a cell is no evidence for a decision."""

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import stdev
+
+import numpy as np
+import numpy.typing as npt
 
 from specbench.analysis.degenerate import degeneracy
 from specbench.analysis.statistics import Interval, Work, prompt_interval, replicate_interval, work_log_ratio
 from specbench.analysis.throughput import Throughput
+from specbench.analysis.time_blocks import block_interval, window_series
 from specbench.store.measurement import Measurement
 
 Pair = tuple[Measurement, Measurement]
+OverReplicates = Callable[[Sequence[float]], Interval | None]
+"""From the log ratios of two or more replicates to the interval of their mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +28,7 @@ class Speedup:
 
     value:     geometric mean over replicates of (speculative ÷ baseline) steady throughput; None without steady windows
     interval:  95 % interval of `value`; None where a single launch has fewer than two prompts in common
+    spread:    standard deviation of the replicates' log ratios (s_d); None with fewer than two
     whole_run: the same from whole runs: for cells too short for a steady window, biased by ramp and drain
     without_degenerate: `value` moved by what leaving degenerate requests out of either arm changes in the per-request
         ratio Σ tokens ÷ Σ request seconds. Batch mates of a looping request keep the time they shared with it
@@ -28,6 +36,7 @@ class Speedup:
 
     value: float | None
     interval: Interval | None
+    spread: float | None
     whole_run: float | None
     without_degenerate: float | None
 
@@ -42,20 +51,32 @@ def pair(speculative: Iterable[Measurement], baseline: Iterable[Measurement]) ->
     ]
 
 
-def speedup(pairs: Sequence[Pair], throughputs: Mapping[str, Throughput]) -> Speedup:
+def speedup(
+    pairs: Sequence[Pair], throughputs: Mapping[str, Throughput], over_replicates: OverReplicates = replicate_interval
+) -> Speedup:
     """The speedup of some pairs, given every measurement's throughput by id.
 
-    With two replicates or more the interval clusters on them; else on prompts, within the one launch.
+    With two replicates or more the interval clusters on them. Else, within the one launch, on blocks of time where
+    the steady windows are long enough for that, and on prompts where they are not.
     """
-    steady = _by_replicate([(p, throughputs[p[0].id].steady, throughputs[p[1].id].steady) for p in pairs])
+    steady = replicate_log_ratios(pairs, throughputs)
     whole = _by_replicate([(p, throughputs[p[0].id].whole_run, throughputs[p[1].id].whole_run) for p in pairs])
     whole_run = math.exp(_mean(whole)) if whole else None
     if not steady:
-        return Speedup(None, None, whole_run, None)
+        return Speedup(None, None, None, whole_run, None)
     centre = _mean(steady)
     everything = (work(s for s, _ in pairs), work(b for _, b in pairs))
-    interval = replicate_interval(steady) if len(steady) > 1 else prompt_interval(*everything, centre)
-    return Speedup(math.exp(centre), interval, whole_run, _without_degenerate(pairs, everything, centre))
+    without_degenerate = _without_degenerate(pairs, everything, centre)
+    if len(steady) > 1:
+        return Speedup(math.exp(centre), over_replicates(steady), stdev(steady), whole_run, without_degenerate)
+    series = (_series((s for s, _ in pairs), throughputs), _series((b for _, b in pairs), throughputs))
+    interval = block_interval(*series, centre) or prompt_interval(*everything, centre)
+    return Speedup(math.exp(centre), interval, None, whole_run, without_degenerate)
+
+
+def replicate_log_ratios(pairs: Iterable[Pair], throughputs: Mapping[str, Throughput]) -> list[float]:
+    """Log ratio of steady throughput of each replicate, mean over its repeats."""
+    return _by_replicate([(p, throughputs[p[0].id].steady, throughputs[p[1].id].steady) for p in pairs])
 
 
 def work(measurements: Iterable[Measurement], leave_out: frozenset[str] = frozenset()) -> dict[str, Work]:
@@ -76,6 +97,14 @@ def _without_degenerate(
     with_them = work_log_ratio(*everything)
     without = work_log_ratio(work((s for s, _ in pairs), bad), work((b for _, b in pairs), bad))
     return math.exp(centre + without - with_them) if without is not None and with_them is not None else None
+
+
+def _series(
+    measurements: Iterable[Measurement], throughputs: Mapping[str, Throughput]
+) -> list[npt.NDArray[np.float64]]:
+    """Tokens in each second of the steady windows, one series per measurement."""
+    windows = ((m, throughputs[m.id].window) for m in measurements)
+    return [window_series(m.traces, window) for m, window in windows if window is not None]
 
 
 def _by_replicate(figures: Iterable[tuple[Pair, float | None, float | None]]) -> list[float]:

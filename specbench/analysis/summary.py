@@ -7,11 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from specbench.analysis.arm import Arm, LaunchSettings
 from specbench.analysis.breakeven import BatchCrossing, SpeedupPoint, batch_crossing
 from specbench.analysis.cell_summary import CellSummary
-from specbench.analysis.cells import Arm, LaunchSettings, summarize_cell
+from specbench.analysis.cells import summarize_cell
 from specbench.analysis.cost import Economics
+from specbench.analysis.goodput import Slo
 from specbench.analysis.json_values import to_json_value
+from specbench.analysis.memory_roof import Roof
+from specbench.analysis.sequential import always_valid_interval
+from specbench.analysis.statistics import replicate_interval
 from specbench.analysis.verdict import Decision, decide
 from specbench.analysis.wording import verdict_text
 from specbench.equivalence.greedy import (
@@ -32,6 +37,7 @@ _MANIFEST_KEYS = (
     "specbench_version",
     "config",
     "versions",
+    "simulated",
     "hardware",
     "target",
     "drafters",
@@ -90,10 +96,23 @@ class RunSummary:
     failures: tuple[Failure, ...]
     manifest: Mapping[str, Any]
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the figures come from a scenario, and no engine ran."""
+        return "simulated" in self.manifest
+
+    @property
+    def headline(self) -> str:
+        """The decision in a line; of a simulation it says so."""
+        d = self.decision
+        arm = f": {d.method}, gamma {d.gamma}" if d.method else ""
+        return f"{'SIMULATED: ' if self.is_simulated else ''}{d.recommendation}{arm}"
+
     def to_json(self) -> dict[str, Any]:
-        """One object of JSON values: `run`, `verdict`, `cells`, `break_even`, `equivalence`, `failures`, `manifest`."""
+        """One object of JSON values; docs/columns.md has its keys."""
         record: dict[str, Any] = {
             "run": self.run,
+            "simulated": self.is_simulated,
             "machine": self.machine,
             "verdict": {
                 **asdict(self.decision),
@@ -134,9 +153,12 @@ def summarize(
     settings = {launch: _settings(record) for launch, record in store.launches().items()}
     arms = _arms(measurements)
     verdicts = {cell: _equivalence(arm, arms.get(_baseline_of(cell)), margins, config) for cell, arm in arms.items()}
-    economics = Economics.from_config(config)
+    economics, slo, roof = Economics.from_config(config), Slo.from_config(config), Roof.from_manifest(manifest)
+    over_replicates = always_valid_interval if config.get("until_ci") else replicate_interval
     cells = tuple(
-        summarize_cell(arm, arms.get(_baseline_of(cell)), verdicts[cell], economics, settings)
+        summarize_cell(
+            arm, arms.get(_baseline_of(cell)), verdicts[cell], economics, settings, over_replicates, slo, roof
+        )
         for cell, arm in arms.items()
     )
     workloads = list(dict.fromkeys(c.workload for c in cells))
@@ -176,10 +198,11 @@ def _arms(measurements: Iterable[Measurement]) -> dict[Cell, Arm]:
     methods = list(dict.fromkeys(cell.speculation.method for cell in groups))
     workloads = list(dict.fromkeys(cell.workload for cell in groups))
 
-    def position(cell: Cell) -> tuple[int, int, int, int, int]:
+    def position(cell: Cell) -> tuple[int, int, int, int, int, float]:
         s = cell.speculation
         rank = 0 if s.is_baseline else 1 if s.is_plain else 2
-        return workloads.index(cell.workload), rank, methods.index(s.method), s.gamma, cell.batch_size
+        place, load = workloads.index(cell.workload), (cell.batch_size, cell.request_rate or 0.0)
+        return place, rank, methods.index(s.method), s.gamma, *load
 
     return {cell: Arm.of(cell, groups[cell]) for cell in sorted(groups, key=position)}
 
@@ -229,4 +252,6 @@ def _examples(verdicts: Mapping[Cell, Equivalence]) -> list[DivergenceExample]:
 
 
 def _settings(record: Mapping[str, Any]) -> LaunchSettings:
-    return LaunchSettings(record.get("kv_capacity_tokens"), tuple(record.get("differences", ())))
+    return LaunchSettings(
+        record.get("kv_capacity_tokens"), tuple(record.get("differences", ())), tuple(record.get("lossy", ()))
+    )

@@ -30,7 +30,8 @@ def throughput(measurement: Measurement) -> Throughput:
     traces = measurement.traces
     if not traces:
         return Throughput(None, None, None)
-    window = steady_window(traces, measurement.cell.batch_size)
+    # An open loop has no slots, so neither refill cycles: it gives what arrives.
+    window = None if measurement.cell.is_open_loop else steady_window(traces, measurement.cell.batch_size)
     steady = tokens_in(traces, window) / window.length if window else None
     seconds = max(t.finished for t in traces) - min(t.scheduled for t in traces)
     whole_run = sum(t.output_tokens for t in traces) / seconds if seconds > 0 else None

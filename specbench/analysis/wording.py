@@ -23,6 +23,10 @@ def verdict_text(
     speculative = [c for c in cells if c.is_speculative]
     chosen = [c for c in speculative if (c.method, c.gamma) == (decision.method, decision.gamma)]
     shown = chosen or _best_by_workload([c for c in speculative if c.is_evidence] or speculative)
+    if any(c.is_open_loop for c in cells):
+        shown = [c for c in speculative if c.is_open_loop]
+        parts = (_missing(missing), _open_loop(shown), _outputs(shown, decision), _uncertain(shown, cells, noise))
+        return " ".join(part for part in (*parts, f"Measured on {machine}.") if part)
     sentences = [
         _missing(missing),
         _split(by_workload),
@@ -30,6 +34,7 @@ def verdict_text(
         _gains(shown, several_arms=not chosen),
         _saving([c for c in chosen if outcome(c) == "gain" and c.batch_size <= (decision.up_to_batch_size or 0)]),
         _as_deployed(cells),
+        _speed_noise(cells),
         _outputs(shown, decision),
         _uncertain(shown, cells, noise),
         f"Measured on {machine}.",
@@ -97,6 +102,25 @@ def _gains(cells: Sequence[CellSummary], *, several_arms: bool) -> str:
     return f"{what} {_list(figures[:_MOST_FIGURES])}{more}, in output tokens per second against plain decoding."
 
 
+def _open_loop(cells: Sequence[CellSummary]) -> str:
+    """What users waited for, best rate by rate; whether it pays is for a closed loop to say."""
+    known = [c for c in cells if c.latency_speedup is not None]
+    if not known:
+        return "No request of a speculative arm pairs with the baseline's."
+    several_workloads = len({c.workload for c in known}) > 1
+    figures = []
+    for place in dict.fromkeys((c.workload, c.request_rate) for c in known):
+        best = max((c for c in known if (c.workload, c.request_rate) == place), key=lambda c: c.latency_speedup or 0)
+        good = "" if best.goodput_percent is None else f" ({best.goodput_percent:.0f}% within the SLO)"
+        where = f" on {best.workload}" if several_workloads else ""
+        figures.append(f"{best.latency_speedup:.2f}× at {best.load_in_words}{where} with {best.label}{good}")
+    more = f" (and {len(figures) - _MOST_FIGURES} more in the table)" if len(figures) > _MOST_FIGURES else ""
+    return (
+        "Requests came at a given rate, so throughput is theirs and decides nothing: for that, sweep batch sizes. Mean "
+        f"end-to-end latency without speculation, over the best arm's: {_list(figures[:_MOST_FIGURES])}{more}."
+    )
+
+
 def _split(by_workload: Mapping[str, Decision]) -> str:
     if len({(d.recommendation, d.method, d.gamma) for d in by_workload.values()}) < 2:
         return ""
@@ -138,6 +162,19 @@ def _as_deployed(cells: Sequence[CellSummary]) -> str:
     )
 
 
+def _speed_noise(cells: Sequence[CellSummary]) -> str:
+    """How fast the baseline is beside itself: what no speedup can be told apart from."""
+    measured = [c for c in cells if c.again and c.speedup is not None]
+    if not measured:
+        return ""
+    figures = [
+        f"{c.speedup:.2f}×{_interval(c, named=False)} at batch size {c.batch_size}"
+        + ("" if c.speedup_sd_percent is None else f" (pairs scatter by {c.speedup_sd_percent:.1f}%)")
+        for c in measured
+    ]
+    return f"Noise floor of speed: against itself the baseline gives {_list(figures[:_MOST_FIGURES])}."
+
+
 def _outputs(cells: Sequence[CellSummary], decision: Decision) -> str:
     """On the cells that are recommended, then on those that diverge; without a recommendation, on all of `cells`."""
     limit = decision.up_to_batch_size
@@ -166,13 +203,15 @@ def _outputs(cells: Sequence[CellSummary], decision: Decision) -> str:
 def _uncertain(shown: Sequence[CellSummary], cells: Sequence[CellSummary], noise: NoiseFloor) -> str:
     doubts = []
     bases = {c.speedup_ci_basis for c in shown}
-    if "within one launch" in bases:
+    if any(basis and basis.startswith("within one launch") for basis in bases):
         doubts.append("intervals are from one launch and do not show how launches differ (use --replicates)")
     if "replicates" in bases and any(c.replicates < 3 for c in shown):
         doubts.append("two launches per arm make wide intervals")
-    if any(c.speedup is None and c.status == "ok" for c in shown):
+    if any(c.speedup is not None and c.speedup_ci_low is None and c.replicates > 1 for c in shown):
+        doubts.append("so few launches bound no speedup while one looks after each (--until-ci)")
+    if any(c.speedup is None and c.status == "ok" and not c.is_open_loop for c in shown):
         doubts.append("some cells have no speedup, see their marks")
-    void = sorted({mark.code for c in shown for mark in c.marks if not c.is_evidence})
+    void = sorted({mark.code for c in shown for mark in c.marks if c.is_void or not (c.is_open_loop or c.is_evidence)})
     if void:
         doubts.append(f"marked cells are no evidence ({', '.join(void)})")
     if owing := [c for c in shown if c.owes_gain_to_degenerate]:
@@ -199,7 +238,7 @@ def _best_by_workload(cells: Sequence[CellSummary]) -> list[CellSummary]:
 def _interval(cell: CellSummary, *, named: bool) -> str:
     if cell.speedup_ci_low is None:
         return ""
-    name = "95% interval " if named else ""
+    name = f"{'always-valid ' if cell.speedup_ci_basis == 'always-valid' else ''}95% interval " if named else ""
     if not cell.has_interval:
         return f" ({name}not determined, launches differ too much)"
     return f" ({name}{cell.speedup_ci_low:.2f}–{cell.speedup_ci_high:.2f})"

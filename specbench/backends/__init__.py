@@ -10,6 +10,7 @@ from specbench.errors import SpecbenchError
 _BACKENDS = {
     "reference": "specbench.backends.reference:ReferenceBackend",
     "vllm": "specbench.backends.vllm:VllmBackend",
+    "simulated": "specbench.backends.simulated:SimulatedBackend",
 }
 
 NAMES = tuple(_BACKENDS)

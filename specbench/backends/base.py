@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from specbench.acceptance import AcceptanceCounts
+from specbench.replay.dialect import Dialect
 from specbench.speculation import BASELINE, Speculation
 
 
@@ -28,6 +29,7 @@ class EngineOptions:
     memory_fraction: of the device's memory, for weights and cache together;  kv_cache_bytes: for the cache alone
     engine_args: appended to the engine's own command line, so they win
     python: the interpreter whose environment holds the engine;  container: the image that does
+    scenario: what a simulated engine does
     """
 
     tensor_parallel: int = 1
@@ -38,6 +40,7 @@ class EngineOptions:
     engine_args: tuple[str, ...] = ()
     python: Path | None = None
     container: Container | None = None
+    scenario: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Launch:
     threads: CPU threads of the engine, None for its own default
     methods: every method of the sweep: what one of them cannot run with is off in each arm
     matched: whether all arms get the same settings; False leaves each the engine's own defaults, as it is deployed
+    logprobs: raw, or processed: those of the distribution that is sampled from, after temperature, top-k and top-p
     """
 
     target: Path
@@ -64,6 +68,7 @@ class Launch:
     threads: int | None = None
     methods: tuple[str, ...] = ()
     matched: bool = True
+    logprobs: str = "raw"
     options: EngineOptions = EngineOptions()
 
 
@@ -90,6 +95,8 @@ class ResolvedSettings:
     """What the running server says of itself.
 
     differences: sentences on settings that are not what the launch asked for; printed beside every figure of the launch
+    lossy: clauses on settings under which outputs are not the target's own (specbench.backends.lossy); the sweep's to
+        fill in
     """
 
     engine: str
@@ -97,6 +104,7 @@ class ResolvedSettings:
     raw: Mapping[str, Any]
     kv_capacity_tokens: int | None = None
     differences: tuple[str, ...] = ()
+    lossy: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +115,7 @@ class EngineCounters:
     kv_usage_peak: largest share of the KV cache in use that was seen, 0..1
     preemptions: requests thrown out of a full KV cache and computed again
     prefix_cache_queries, prefix_cache_hits: prompt tokens looked up in the prefix cache, and found there
+    reset: a counter went down in between: the server restarted or was flushed, so what it counted is not known
     """
 
     acceptance: AcceptanceCounts | None = None
@@ -116,6 +125,7 @@ class EngineCounters:
     preemptions: int | None = None
     prefix_cache_queries: int | None = None
     prefix_cache_hits: int | None = None
+    reset: bool = False
 
 
 class Probe(Protocol):
@@ -142,6 +152,9 @@ class Backend(Protocol):
 
     def command(self, launch: Launch) -> Command:
         """The exact argv, environment and files of a launch."""
+
+    def dialect(self, options: EngineOptions) -> Dialect:
+        """How to ask the server, and where it tells acceptance."""
 
     def explain(self, log: str) -> str | None:
         """A sentence on why a start failed, from the end of the engine's log; None where it is not a known cause."""

@@ -11,12 +11,13 @@ from typing import Any
 import aiohttp
 
 from specbench.acceptance import AcceptanceCounts
-from specbench.backends.base import Command, EngineCounters, Launch, ResolvedSettings
+from specbench.backends.base import Command, EngineCounters, EngineOptions, Launch, ResolvedSettings
 from specbench.backends.explain import explain
 from specbench.decoder.drafters import METHODS
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
+from specbench.replay.dialect import VLLM, Dialect
 from specbench.speculation import Speculation
-from specbench.telemetry.prometheus import CounterDelta, Metrics, counter_delta, scrape
+from specbench.telemetry.prometheus import CounterDelta, Metrics, any_reset, counter_delta, scrape
 
 _PHASES = ("prefill", "draft", "verify", "accept")
 
@@ -47,12 +48,17 @@ class ReferenceBackend:
         ]
         if speculation.drafter is not None:
             argv += ["--drafter", speculation.drafter]
+        if launch.logprobs != "raw":
+            argv += ["--logprobs-mode", launch.logprobs]
         if launch.threads is not None:
             argv += ["--threads", str(launch.threads)]
         # OpenMP's threads spin while they wait for each other, by default for milliseconds. With every core in use (the
         # client takes part of one) steps then take many times as long; threads that sleep at once are slow on a quiet
         # machine. This spins for a few tenths of a millisecond, longer than the gaps between two kernels.
         return Command(tuple(argv), env={"GOMP_SPINCOUNT": "20000"}, nice=5 if launch.device == "cpu" else 0)
+
+    def dialect(self, options: EngineOptions) -> Dialect:
+        return VLLM
 
     def explain(self, log: str) -> str | None:
         return explain(log)
@@ -95,7 +101,9 @@ class _CounterProbe:
 
 
 def _counters(before: Metrics, after: Metrics) -> EngineCounters | None:
-    """What the server counted in between; None where a counter went back, since it then restarted."""
+    """What the server counted in between; nothing but that where a counter went back, since it then restarted."""
+    if any_reset(before, after, "specbench:"):
+        return EngineCounters(reset=True)
 
     def delta(name: str) -> CounterDelta:
         found = counter_delta(before, after, f"specbench:{name}_total")
@@ -103,8 +111,6 @@ def _counters(before: Metrics, after: Metrics) -> EngineCounters | None:
         return found
 
     steps = delta("num_steps")
-    if steps.reset:
-        return None
     # Plain decoding has no draft positions, so no such counter either.
     positions = counter_delta(before, after, "specbench:spec_decode_num_accepted_tokens_per_pos_total")
     by_position = positions.by("position") if positions else {}

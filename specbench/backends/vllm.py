@@ -17,6 +17,7 @@ from specbench.backends.container import PORT, in_container
 from specbench.backends.explain import ARTICLE_FLAGS, article_flag, explain
 from specbench.backends.vllm_counters import CounterProbe, count
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
+from specbench.replay.dialect import VLLM, Dialect
 from specbench.speculation import METHODS, Speculation
 from specbench.telemetry.prometheus import Metrics, scrape
 
@@ -43,6 +44,7 @@ _OWNED = {
     "--quantization": "--quantization",
     "--gpu-memory-utilization": "--memory-fraction",
     "--kv-cache-memory-bytes": "--kv-cache",
+    "--logprobs-mode": "nothing, raw log-probabilities unless `specbench verify` needs others",
 }
 """vLLM's flags that specbench writes itself, and specbench's own for them."""
 
@@ -54,7 +56,7 @@ class VllmBackend:
 
     name = "vllm"
     methods = METHODS
-    options = frozenset(field.name for field in fields(EngineOptions))
+    options = frozenset(field.name for field in fields(EngineOptions)) - {"scenario"}
     start_seconds = 60.0
 
     def check(self, speculation: Speculation) -> None:
@@ -77,6 +79,7 @@ class VllmBackend:
             *_shape(launch),
             *_fairness(launch),
             *_speculation(launch.speculation),
+            *(("--logprobs-mode", f"{launch.logprobs}_logprobs") if launch.logprobs != "raw" else ()),
             "--enable-per-request-metrics",
             # A model's own sampling defaults (top_k…) would be added to what a request asks for.
             *("--generation-config", "vllm"),
@@ -95,6 +98,9 @@ class VllmBackend:
         if options.python is None:
             raise SpecbenchError("vLLM needs the interpreter of its environment: --python PATH, or --container IMAGE.")
         return Command((str(options.python), *arguments), env=env, nice=5 if launch.device == "cpu" else 0)
+
+    def dialect(self, options: EngineOptions) -> Dialect:
+        return VLLM
 
     def explain(self, log: str) -> str | None:
         return explain(log)

@@ -13,7 +13,7 @@ import aiohttp
 from specbench.acceptance import AcceptanceCounts
 from specbench.backends.base import EngineCounters
 from specbench.errors import SpecbenchError
-from specbench.telemetry.prometheus import CounterDelta, Metrics, counter_delta, scrape
+from specbench.telemetry.prometheus import CounterDelta, Metrics, any_reset, counter_delta, scrape
 
 KV_USAGE_INTERVAL = 2.0
 """Seconds between readings of the KV cache's use: rendering /metrics takes the server some milliseconds."""
@@ -78,10 +78,12 @@ async def _settled(base_url: str) -> Metrics:
 
 
 def counters_between(before: Metrics, after: Metrics, kv_usage_peak: float | None) -> EngineCounters | None:
-    """What the server counted in between, over all engines; None where it restarted."""
+    """What the server counted in between, over all engines; nothing but that where it restarted, None without any."""
     generated = _delta(before, after, "generation_tokens_total")
-    if generated is None or generated.reset:
+    if generated is None:
         return None
+    if any_reset(before, after, "vllm:"):
+        return EngineCounters(reset=True)
     return EngineCounters(
         acceptance=_acceptance(before, after, generated),
         generated_tokens=int(generated.total),

@@ -13,7 +13,7 @@ from specbench.decoder.batch import Batch
 from specbench.decoder.cache import KVCache
 from specbench.decoder.counters import Counters
 from specbench.decoder.drafters.base import Draft, Drafter
-from specbench.decoder.logprobs import logprobs
+from specbench.decoder.logprobs import LogprobsMode, logprobs
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.models.prefill import prefill
 from specbench.decoder.request import Request, RequestFailed, SequenceState, StepOutput
@@ -31,6 +31,7 @@ class Engine:
     max_model_len:  prompt and output together, in tokens
     verification:   `rejection` (Leviathan et al., 2023), or `coupled`: the same seed then gives the same tokens with
                     every drafter and gamma. Greedy requests are the same under both.
+    logprobs_mode:  whether log-probabilities are reported before (`raw`) or after temperature, top-k and top-p
     """
 
     def __init__(
@@ -42,10 +43,12 @@ class Engine:
         max_model_len: int,
         verification: Verification = "rejection",
         eos_token_ids: Sequence[int] = (),
+        logprobs_mode: LogprobsMode = "raw",
     ) -> None:
         self.target, self.drafter, self.gamma = target, drafter, gamma
         self.max_batch_size, self.max_model_len = max_batch_size, max_model_len
         self.verification: Verification = verification
+        self.logprobs_mode: LogprobsMode = logprobs_mode
         slots = cache_slots(max_model_len, gamma)
         self.cache = KVCache(target.config, max_batch_size, slots, target.dtype, target.device)
         self.counters = Counters(accepted_at=[0] * gamma)
@@ -206,11 +209,12 @@ class Engine:
             self.counters.count_step(drafted, accepted)
         if reason is not None:
             self._release(row)
-        wanted = sequence.request.params.logprobs
+        params = sequence.request.params
+        wanted, warped = params.logprobs, params if self.logprobs_mode == "processed" else None
         return StepOutput(
             request_id=sequence.request.id,
             token_ids=tuple(tokens[:count]),
-            logprobs=None if wanted is None else logprobs(logits, tokens[:count], wanted),
+            logprobs=None if wanted is None else logprobs(logits, tokens[:count], wanted, warped),
             finish_reason=reason,
             drafted=drafted,
             accepted=accepted,

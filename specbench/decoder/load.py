@@ -12,6 +12,7 @@ from specbench.decoder.config import ModelConfig
 from specbench.decoder.drafters import load_drafter
 from specbench.decoder.drafters.base import DrafterContext
 from specbench.decoder.engine import Engine, Verification, cache_slots
+from specbench.decoder.logprobs import LogprobsMode
 from specbench.decoder.models.llama import Llama
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -31,6 +32,7 @@ def load_engine(
     max_batch_size: int = 8,
     max_model_len: int | None = None,
     verification: Verification = "rejection",
+    logprobs_mode: LogprobsMode = "raw",
     threads: int | None = None,
 ) -> Engine:
     """An engine over the Hugging Face directory `target`, with a drafter of this method.
@@ -73,6 +75,7 @@ def load_engine(
         max_model_len,
         verification,
         eos_token_ids=eos_token_ids(target),
+        logprobs_mode=logprobs_mode,
     )
 
 

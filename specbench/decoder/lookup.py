@@ -12,7 +12,7 @@ class NgramIndex:
     stands somewhere before (the two may overlap) is the match; among several places the earliest counts; the draft is
     the k tokens that follow it, fewer where the sequence ends. The model's maximum length is the caller's business.
 
-    A token costs one dictionary entry per n-gram length, a proposal as many look-ups, however long the sequence is.
+    A token costs one dictionary entry per n-gram length, a proposal nothing, however long the sequence is.
     """
 
     def __init__(self, min_n: int = 2, max_n: int = 4) -> None:
@@ -21,21 +21,23 @@ class NgramIndex:
         self._lengths = range(max_n, min_n - 1, -1)
         self._tokens: list[int] = []
         self._first_end: dict[tuple[int, ...], int] = {}
+        self.match: int | None = None
+        """Where what followed the match begins, counted in tokens; None where no suffix stood there before."""
 
     def extend(self, tokens: Iterable[int]) -> None:
         """Append committed tokens (the prompt, then what each step emits)."""
+        known, first_end, lengths = self._tokens, self._first_end, self._lengths
         for token in tokens:
-            self._tokens.append(token)
-            for suffix in self._suffixes():
-                self._first_end.setdefault(suffix, len(self._tokens))
+            known.append(token)
+            length = len(known)
+            self.match = None
+            for n in lengths:
+                if n > length:
+                    continue
+                end = first_end.setdefault(tuple(known[-n:]), length)
+                if end != length and self.match is None:
+                    self.match = end
 
     def propose(self, k: int) -> list[int]:
         """At most k tokens to draft; empty where no suffix stood there before."""
-        for suffix in self._suffixes():
-            end = self._first_end[suffix]
-            if end < len(self._tokens):
-                return self._tokens[end : end + k]
-        return []
-
-    def _suffixes(self) -> Iterable[tuple[int, ...]]:
-        return (tuple(self._tokens[-n:]) for n in self._lengths if n <= len(self._tokens))
+        return [] if self.match is None else self._tokens[self.match : self.match + k]

@@ -27,7 +27,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Logprob:
-    """Natural-log probability of an emitted token under the raw logits, and those of the most likely tokens there."""
+    """Natural-log probability of an emitted token, and those of the most likely tokens there."""
 
     token_id: int
     logprob: float

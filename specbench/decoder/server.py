@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import ctypes
 import logging
-import os
 import platform
-import signal
 import sys
 from importlib import metadata
 from typing import Any
 
 import torch
-from aiohttp import web
 from transformers import AutoTokenizer
 
 from specbench.decoder.drafters import METHODS
@@ -26,6 +22,7 @@ from specbench.decoder.load import load_engine
 from specbench.decoder.service import DecoderService
 from specbench.decoder.worker import Worker
 from specbench.wire.app import make_runner
+from specbench.wire.process import die_with_parent, serve_until_stopped
 
 
 def main() -> None:
@@ -33,7 +30,7 @@ def main() -> None:
     options = _parser().parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     if options.die_with_parent:
-        _die_with_parent()
+        die_with_parent()
     try:
         worker = Worker(lambda: _load(options))
         tokenizer = AutoTokenizer.from_pretrained(options.target)
@@ -53,24 +50,18 @@ def _load(options: argparse.Namespace) -> Engine:
         max_batch_size=options.max_batch_size,
         max_model_len=options.max_model_len,
         verification=options.verification,
+        logprobs_mode=options.logprobs_mode,
         threads=options.threads,
     )
 
 
 async def _serve(worker: Worker, tokenizer: Any, options: argparse.Namespace) -> None:
-    stop = asyncio.Event()
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(signum, stop.set)
     service = DecoderService(
         worker, tokenizer, options.served_model_name or options.target, _settings(worker.engine, options)
     )
     runner = make_runner(service)
     await runner.setup()
-    site = web.TCPSite(runner, options.host, options.port)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    print(f"listening on http://{host}:{port}", flush=True)
-    await stop.wait()
+    await serve_until_stopped(runner, options.host, options.port)
     service.stop()
     await runner.cleanup()
 
@@ -93,19 +84,6 @@ def _version() -> str:
         return "unknown"
 
 
-def _die_with_parent() -> None:
-    """Ask the kernel for SIGTERM when the parent dies, even by SIGKILL. Linux only; elsewhere its cleanup must do.
-
-    The parent says who it is (SPECBENCH_PARENT): it may die during the imports of this module, which take seconds.
-    """
-    if sys.platform != "linux":
-        return
-    parent, pr_set_pdeathsig = os.environ.get("SPECBENCH_PARENT", str(os.getppid())), 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
-    if str(os.getppid()) != parent:
-        sys.exit("specbench.decoder.server: the parent process has gone.")
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="specbench.decoder.server", description=__doc__)
     parser.add_argument("--target", required=True, help="Hugging Face directory of the model")
@@ -120,6 +98,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dtype", default="auto", help="float32, bfloat16, float16 or auto")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--verification", default="rejection", choices=("rejection", "coupled"))
+    parser.add_argument(
+        "--logprobs-mode",
+        default="raw",
+        choices=("raw", "processed"),
+        help="log-probabilities before temperature, top-k and top-p, or after them",
+    )
     parser.add_argument("--threads", type=int, help="CPU threads")
     parser.add_argument(
         "--die-with-parent", action="store_true", help="end when the process that started this one ends"

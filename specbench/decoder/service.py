@@ -86,6 +86,7 @@ class DecoderService:
             **self._settings,
             "gamma": engine.gamma,
             "verification": engine.verification,
+            "logprobs_mode": engine.logprobs_mode,
             "max_batch_size": engine.max_batch_size,
             "max_model_len": engine.max_model_len,
             "kv_capacity_tokens": engine.kv_capacity,

@@ -79,7 +79,7 @@ def compare_runs(a: RunStore, b: RunStore) -> list[CellAgreement]:
         raise SpecbenchError(f"{a.path} and {b.path} cannot be compared across backends: {'; '.join(reasons)}.")
     cells_a, cells_b = (_first_of_each_cell(store.measurements()) for store in (a, b))
     shared = cells_a.keys() & cells_b.keys()
-    if all(cells_a[name].cell.speculation.is_baseline for name in shared):
+    if all(cells_a[name].cell.speculation.is_plain for name in shared):
         raise SpecbenchError(
             f"{a.path} and {b.path} have no cell with speculation in common: measure the same workload, method, gamma "
             "and batch size with both backends."
@@ -104,7 +104,7 @@ def compare_cells(cell: Cell, a: Sequence[RequestTrace], b: Sequence[RequestTrac
                 break
     return CellAgreement(
         cell=cell.id,
-        speculative=not cell.speculation.is_baseline,
+        speculative=not cell.speculation.is_plain,
         requests=len(pairs),
         unanswered=len({t.index for t in a} | others.keys()) - len(pairs),
         same_ids=len(same),

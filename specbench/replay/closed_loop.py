@@ -5,30 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from specbench.errors import SpecbenchError
 from specbench.replay.client import StreamingClient
 from specbench.replay.lag import loop_lag
-from specbench.replay.records import RequestTrace
+from specbench.replay.records import ReplayRun, RequestTrace
 from specbench.replay.request import RequestSpec
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedLoopRun:
-    """What a closed loop brought home.
-
-    traces: in request order, failed requests included
-    started, finished: seconds on the clock of the traces
-    client_lag_p99: 99th percentile of the event loop's own delay, seconds; None for a run too short to probe
-    """
-
-    traces: tuple[RequestTrace, ...]
-    started: float
-    finished: float
-    client_lag_p99: float | None
 
 
 async def run_closed_loop(
@@ -36,7 +20,7 @@ async def run_closed_loop(
     requests: Sequence[RequestSpec],
     batch_size: int,
     on_progress: Callable[[RequestTrace], None] | None = None,
-) -> ClosedLoopRun:
+) -> ReplayRun:
     """Send `requests` in their order, exactly `batch_size` in flight until none is left to send.
 
     A request's clock starts when its slot became free. Cancelling the call cancels what is in flight.
@@ -68,7 +52,7 @@ async def run_closed_loop(
             for task in slots:
                 task.cancel()
             await asyncio.gather(*slots, return_exceptions=True)
-    return ClosedLoopRun(
+    return ReplayRun(
         traces=tuple(traces[place] for place in range(len(requests))),
         started=started,
         finished=time.perf_counter(),

@@ -44,6 +44,37 @@ def _vllm_acceptance(event: Mapping[str, Any]) -> RequestAcceptance | None:
     )
 
 
+def _sglang_acceptance(event: Mapping[str, Any]) -> RequestAcceptance | None:
+    """`sglext.spec_tokens_details`, an event of its own before the usage.
+
+    Drafted is nominal: gamma for every verification pass, however short the draft was.
+    """
+    report = (event.get("sglext") or {}).get("spec_tokens_details")
+    if not report:
+        return None
+    histogram = report.get("spec_correct_drafts_histogram")  # how many passes accepted 0, 1, … gamma tokens
+    return RequestAcceptance(
+        steps=report["spec_verify_ct"],
+        drafted=report["spec_num_proposed_drafts"],
+        accepted=report["spec_num_correct_drafts"],
+        by_position=None if histogram is None else tuple(sum(histogram[k:]) for k in range(1, len(histogram))),
+    )
+
+
+def _tensorrt_llm_acceptance(event: Mapping[str, Any]) -> RequestAcceptance | None:
+    """`avg_decoded_tokens_per_iter` of the choice that ends the stream: output tokens over iterations.
+
+    The prefill is one of these iterations and gives one of these tokens (the sampler counts it, py_decoding_iter).
+    Accepted is what the steps gave beyond one token each, one too few where the end cut off the last one's own token.
+    """
+    choice = next(iter(event.get("choices") or ()), None) or {}
+    mean, tokens = choice.get("avg_decoded_tokens_per_iter"), (event.get("usage") or {}).get("completion_tokens")
+    if not mean or not tokens or choice.get("finish_reason") is None:
+        return None
+    steps = round(tokens / mean) - 1
+    return RequestAcceptance(steps=steps, drafted=None, accepted=tokens - 1 - steps)
+
+
 def _tuple(values: Sequence[int] | None) -> tuple[int, ...] | None:
     return None if values is None else tuple(values)
 
@@ -56,3 +87,18 @@ VLLM = Dialect(
     acceptance=_vllm_acceptance,
 )
 """vLLM, and the reference decoder, which speaks as vLLM does."""
+
+SGLANG = Dialect(
+    request_fields={
+        "return_spec_tokens_details": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+    },
+    acceptance=_sglang_acceptance,
+)
+"""SGLang: tokens are counted by the usage in every event, it sends no ids on OpenAI's endpoints."""
+
+TENSORRT_LLM = Dialect(
+    request_fields={"stream_options": {"include_usage": True, "continuous_usage_stats": True}},
+    acceptance=_tensorrt_llm_acceptance,
+)
+"""TensorRT-LLM, which refuses a request with a field that it does not know."""

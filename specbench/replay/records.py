@@ -10,17 +10,19 @@ class RequestAcceptance:
     """What the engine said of one request's speculation (None where it says nothing).
 
     steps:       verification passes of this request (the prefill is none)
-    drafted:     tokens proposed
+    drafted:     tokens proposed; None if the engine does not say
     accepted:    proposed tokens that were kept (bonus tokens not counted); a token limit may have cut the last of them
     per_step_drafted, per_step_accepted: the same step by step; steps without a draft may be left out (vLLM's are).
         None if the engine gives sums only
+    by_position: accepted at draft position k (0-based), where the engine says so but does not list its steps
     """
 
     steps: int
-    drafted: int
+    drafted: int | None
     accepted: int
     per_step_drafted: tuple[int, ...] | None = None
     per_step_accepted: tuple[int, ...] | None = None
+    by_position: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +57,18 @@ class RequestTrace:
     error: str | None
     seed: int | None
     acceptance: RequestAcceptance | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRun:
+    """What a closed or an open loop brought home.
+
+    traces: in request order, failed requests included
+    started, finished: seconds on the clock of the traces
+    client_lag_p99: 99th percentile of the event loop's own delay, seconds; None for a run too short to probe
+    """
+
+    traces: tuple[RequestTrace, ...]
+    started: float
+    finished: float
+    client_lag_p99: float | None

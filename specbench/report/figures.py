@@ -51,5 +51,14 @@ def acceptance_length(cell: CellSummary) -> str:
     return f"{number(cell.mean_acceptance_length, 2)}{left_out}"
 
 
+def acceptance_length_in_full(cell: CellSummary) -> str:
+    """The same with its 95% interval over prompts: `2.31 [2.12, 2.50] (3)`."""
+    low, high = cell.mean_acceptance_length_ci_low, cell.mean_acceptance_length_ci_high
+    if low is None or high is None:
+        return acceptance_length(cell)
+    figure, left_out, degenerate = acceptance_length(cell).partition(" (")
+    return f"{figure} [{low:.2f}, {high:.2f}]{left_out}{degenerate}"
+
+
 def _rate(value: float | None) -> str:
     return number(value, 0 if value is not None and value >= 1_000 else 1)

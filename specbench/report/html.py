@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 
 from specbench.analysis.summary import RunSummary
 from specbench.report import figures
+from specbench.report.open_loop import NOTE, open_loop_rows
 from specbench.report.plots import Plot, svg
 from specbench.report.recipe import COMMAND, config_yaml, made_with
 from specbench.report.style import FAINT, INK
@@ -24,7 +25,7 @@ def render_html(summary: RunSummary, plots: Iterable[Plot]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["figures"] = figures
+    environment.globals |= {"figures": figures, "open_loop_rows": open_loop_rows, "open_loop_note": NOTE}
     return environment.get_template("report.html.j2").render(
         summary=summary,
         workloads=list(dict.fromkeys(c.workload for c in summary.cells)),

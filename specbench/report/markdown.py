@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.summary import RunSummary
 from specbench.report import figures
+from specbench.report.open_loop import NOTE, open_loop_rows
 from specbench.report.plots import Plot
 from specbench.report.recipe import COMMAND, config_yaml, made_with
 
@@ -18,9 +19,7 @@ _MARKUP = re.compile(r"[\\`*~|]|(?<=\])\(|(?<!\w)_|_(?!\w)")
 
 def render_markdown(summary: RunSummary, plots: Iterable[Plot]) -> str:
     """`plots` are linked as NAME.png beside the file."""
-    decision = summary.decision
-    arm = f": {decision.method}, gamma {decision.gamma}" if decision.method else ""
-    parts = [f"# {decision.recommendation}{arm}", _inline(summary.text)]
+    parts = [f"# {summary.headline}", _inline(summary.text)]
     parts += [f"Run {_inline(summary.run)} on {_inline(summary.machine)}."]
     parts += [_cells(summary), _marks(summary.cells)]
     parts += [f"![{plot.caption}]({plot.name}.png)\n\n*{plot.caption}*" for plot in plots]
@@ -29,8 +28,12 @@ def render_markdown(summary: RunSummary, plots: Iterable[Plot]) -> str:
 
 
 def _cells(summary: RunSummary) -> str:
+    if summary.cells and summary.cells[0].is_open_loop:
+        served = open_loop_rows(summary.cells)
+        lines = [[c.workload, *row.values()] for c, row in zip(summary.cells, served, strict=True)]
+        return f"{_table(['workload', *served[0]], lines)}\n\n{NOTE}"
     currency = next((c.currency for c in summary.cells if c.currency), None)
-    header = ["workload", "method", "batch", "tok/s", "speedup [95%]", "AL (degenerate)", "accepted / drafted"]
+    header = ["workload", "method", "batch", "tok/s", "speedup [95%]", "AL [95%] (degenerate)", "accepted / drafted"]
     header += ["TTFT p50 / p95 ms", "TPOT p50 / p95 ms", f"{currency or 'cost'} / M tokens", "saving", "outputs"]
     rows = [
         [
@@ -39,7 +42,7 @@ def _cells(summary: RunSummary) -> str:
             str(c.batch_size),
             figures.throughput(c),
             figures.speedup(c),
-            figures.acceptance_length(c),
+            figures.acceptance_length_in_full(c),
             figures.percent(c.draft_acceptance_rate),
             f"{figures.number(c.ttft_ms_p50, 0)} / {figures.number(c.ttft_ms_p95, 0)}",
             f"{figures.number(c.tpot_ms_p50, 1)} / {figures.number(c.tpot_ms_p95, 1)}",
@@ -55,7 +58,7 @@ def _cells(summary: RunSummary) -> str:
 
 def _marks(cells: Sequence[CellSummary]) -> str:
     lines = [
-        f"- {c.label}, batch {c.batch_size}, {_inline(c.workload)}: {_inline(m.text)}" for c in cells for m in c.marks
+        f"- {c.label}, {c.load_in_words}, {_inline(c.workload)}: {_inline(m.text)}" for c in cells for m in c.marks
     ]
     return "\\* Marked:\n\n" + "\n".join(lines) if lines else ""
 
@@ -69,14 +72,14 @@ def _outputs(summary: RunSummary) -> str:
     checked = [c for c in summary.cells if c.status == "ok" and c.is_speculative]
     if not checked:
         return ""
-    rows = [[c.workload, c.label, str(c.batch_size), c.equivalence, c.equivalence_detail] for c in checked]
+    rows = [[c.workload, c.label, c.load, c.equivalence, c.equivalence_detail] for c in checked]
     floor = summary.noise_floor
     noise = (
         f"Noise floor: the baseline differs from itself in {floor.differing} of {floor.compared} outputs."
         if floor.compared
         else "Noise floor: not known, the baseline was measured once."
     )
-    table = _table(["workload", "method", "batch", "outputs", "detail"], rows)
+    table = _table(["workload", "method", "load", "outputs", "detail"], rows)
     return f"## Are outputs unchanged?\n\n{noise}\n\n{table}"
 
 

@@ -14,7 +14,14 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter, ScalarFormatter
+from matplotlib.ticker import (
+    FixedLocator,
+    LogLocator,
+    NullLocator,
+    PercentFormatter,
+    ScalarFormatter,
+    StrMethodFormatter,
+)
 
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.summary import RunSummary
@@ -41,12 +48,13 @@ class Plot:
 
 
 def draw_plots(summary: RunSummary, measurements: Sequence[Measurement]) -> list[Plot]:
-    """All plots that the run has data for. The as-deployed baseline stands in the tables alone."""
-    summary = replace(summary, cells=tuple(c for c in summary.cells if not c.as_deployed))
+    """All plots that the run has data for. The baseline's other forms stand in the tables alone."""
+    summary = replace(summary, cells=tuple(c for c in summary.cells if not c.as_deployed and not c.again))
     with mpl.rc_context(RC):
         found = (
             _speedup(summary),
             _pareto(summary),
+            _latency(summary),
             _acceptance(summary),
             _cost(summary),
             _resources(summary, measurements),
@@ -158,6 +166,26 @@ def _pareto(summary: RunSummary) -> Plot | None:
         "pareto",
         "Throughput against per-user speed, each point a batch size (its number). Upper right is better; the broad "
         "grey line is the Pareto front.",
+        _by_workload(summary, cells, draw),
+    )
+
+
+def _latency(summary: RunSummary) -> Plot | None:
+    cells = [c for c in summary.cells if c.is_open_loop and c.e2e_ms_p99 is not None]
+    if not cells:
+        return None
+
+    def draw(axes: Any, panel: Sequence[CellSummary]) -> None:
+        _lines(axes, panel, _styles(summary.cells), lambda c: c.request_rate, lambda c: c.e2e_ms_p99)
+        axes.set(xlabel="requests/s that came", ylabel="end-to-end latency p99, ms", yscale="log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.yaxis.set_minor_locator(NullLocator())
+
+    return Plot(
+        "latency",
+        "End-to-end latency, 99th percentile, over the rate at which requests came, counted from when each was due: "
+        "lower is better, and a line turns up where the server no longer keeps pace.",
         _by_workload(summary, cells, draw),
     )
 
@@ -288,9 +316,10 @@ def _lines(
     x: Callable[[CellSummary], float | None],
     y: Callable[[CellSummary], float | None],
 ) -> None:
-    """One line per arm over its batch sizes."""
+    """One line per arm over its batch sizes or rates."""
     for arm, style in styles.items():
-        line = sorted((c for c in cells if (c.method, c.gamma) == arm), key=lambda c: c.batch_size)
+        of_arm = [c for c in cells if (c.method, c.gamma) == arm]
+        line = sorted(of_arm, key=lambda c: (c.batch_size, c.request_rate or 0))
         if line:
             _line(axes, [x(c) for c in line], [y(c) for c in line], line[0].label, style)
 

@@ -13,6 +13,7 @@ from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.summary import RunSummary
 from specbench.analysis.verdict import Decision
 from specbench.report import figures
+from specbench.report.open_loop import NOTE, narrow_open_loop_rows
 
 _OUTCOMES = {
     "EXACT": ("exact", "green"),
@@ -33,9 +34,10 @@ def render_summary(summary: RunSummary) -> RenderableType:
     parts: list[RenderableType] = []
     workloads = list(dict.fromkeys(cell.workload for cell in summary.cells))
     for workload in workloads:
-        parts += [_table(workload, [c for c in summary.cells if c.workload == workload]), Text()]
+        cells = [c for c in summary.cells if c.workload == workload]
+        parts += [_open_loop_table(workload, cells) if cells[0].is_open_loop else _table(workload, cells), Text()]
     parts += [Text(note, style="dim") for note in _notes(summary)]
-    heading = Text()
+    heading = Text("SIMULATED: " if summary.is_simulated else "", style="bold")
     if len(set(summary.by_workload.values())) > 1:
         for workload, decision in summary.by_workload.items():
             heading.append(_heading(f"{workload}: ", decision)).append("\n")
@@ -71,18 +73,32 @@ def _table(workload: str, cells: Sequence[CellSummary]) -> Table:
     return table
 
 
+def _open_loop_table(workload: str, cells: Sequence[CellSummary]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, title=workload, title_justify="left")
+    rows = narrow_open_loop_rows(cells)
+    for name in rows[0]:
+        left, wraps = name in ("method", "outputs"), name == "goodput/s"
+        table.add_column(name, justify="left" if left else "right", no_wrap=not wraps)
+    for cell, row in zip(cells, rows, strict=True):
+        outcome, style = _OUTCOMES[cell.equivalence if cell.status == "ok" else "failed"]
+        table.add_row(*list(row.values())[:-1], Text(outcome, style=style))
+    return table
+
+
 def _notes(summary: RunSummary) -> list[str]:
     notes = []
+    if any(c.is_open_loop for c in summary.cells):
+        notes.append(f"{NOTE} Milliseconds.")
     if currency := next((c.currency for c in summary.cells if c.currency), None):
         notes.append(f"cost/M: {currency} per million output tokens, the whole rent put on output.")
     if any(c.degenerate_requests for c in summary.cells):
         notes.append("AL (n): n degenerate requests (loops or empty) are left out of AL and latency.")
-    if any(c.status == "ok" and c.output_tokens_per_s is None for c in summary.cells):
+    if any(c.status == "ok" and c.output_tokens_per_s is None and not c.is_open_loop for c in summary.cells):
         notes.append("tok/s in parentheses: of the whole run, too short for a steady window.")
     rows: dict[str, list[str]] = {}
     for cell in summary.cells:
         for mark in cell.marks:
-            rows.setdefault(mark.text, []).append(f"{cell.workload}, {cell.label}, batch {cell.batch_size}")
+            rows.setdefault(mark.text, []).append(f"{cell.workload}, {cell.label}, {_load(cell)}")
     notes += [
         f"* {named[0]}{f' and {len(named) - 1} more' if named[1:] else ''}: {text}" for text, named in rows.items()
     ]
@@ -90,3 +106,7 @@ def _notes(summary: RunSummary) -> list[str]:
         notes.append("[?]: launches differ too much for an interval.")
     notes += [f"failed: {f.measurement}: {f.error}" for f in summary.failures]
     return notes
+
+
+def _load(cell: CellSummary) -> str:
+    return cell.load if cell.is_open_loop else f"batch {cell.batch_size}"

@@ -46,6 +46,7 @@ REQUEST_COLUMNS = pa.schema(
         ("accepted", pa.int32()),
         ("per_step_drafted", pa.list_(pa.int16())),
         ("per_step_accepted", pa.list_(pa.int16())),
+        ("by_position", pa.list_(pa.int32())),
     ]
 )
 _ACCEPTANCE = tuple(f.name for f in fields(RequestAcceptance))
@@ -132,7 +133,7 @@ def _request_row(trace: RequestTrace) -> dict[str, Any]:
 
 def _trace(row: Mapping[str, Any]) -> RequestTrace:
     values = {name: _tuple(row[name]) for name in _TRACE}
-    acceptance = None if row["steps"] is None else RequestAcceptance(**{n: _tuple(row[n]) for n in _ACCEPTANCE})
+    acceptance = None if row["steps"] is None else RequestAcceptance(**{n: _tuple(row.get(n)) for n in _ACCEPTANCE})
     return RequestTrace(**values, acceptance=acceptance)
 
 

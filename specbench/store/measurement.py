@@ -15,7 +15,11 @@ Status = Literal["ok", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is measured: the unit that a report shows as one row."""
+    """What is measured: the unit that a report shows as one row.
+
+    batch_size:   requests that a closed loop keeps in flight; in an open loop, the most that the server may decode
+    request_rate: requests per second that come in an open loop; None for a closed loop
+    """
 
     backend: str
     target: str
@@ -23,10 +27,16 @@ class Cell:
     speculation: Speculation
     batch_size: int
     temperature: float
+    request_rate: float | None = None
 
     @property
     def id(self) -> str:
-        return f"{self.workload}-{self.speculation.label}-b{self.batch_size}"
+        load = f"b{self.batch_size}" if self.request_rate is None else f"q{self.request_rate:.12g}"
+        return f"{self.workload}-{self.speculation.label}-{load}"
+
+    @property
+    def is_open_loop(self) -> bool:
+        return self.request_rate is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,9 @@ class Measurement:
     started_at: UTC, ISO 8601;  started, finished: seconds on the clock of the traces and samples
     error, log_tail: why it failed and the engine's last lines; None when ok
     client_lag_p99: the replaying client's own event-loop delay, seconds
+    client_cpu_percent, other_cpu_percent: processor time of the replaying client, and of everything but client and
+        server, 100 for one core kept busy;  cores: how many there are
+    warm_up_settled: whether the server's times stood still before the clock started; None where that was not watched
     traces:  in request order (`index`); the same index is the same prompt in every cell of one batch size
     """
 
@@ -53,6 +66,10 @@ class Measurement:
     error: str | None = None
     log_tail: str | None = None
     client_lag_p99: float | None = None
+    client_cpu_percent: float | None = None
+    other_cpu_percent: float | None = None
+    cores: int | None = None
+    warm_up_settled: bool | None = None
     counters: EngineCounters | None = None
     traces: tuple[RequestTrace, ...] = ()
     telemetry: tuple[Sample, ...] = ()

@@ -170,6 +170,7 @@ def _measurement_row(m: Measurement) -> dict[str, Any]:
         "method": m.cell.speculation.method,
         "gamma": m.cell.speculation.gamma,
         "batch_size": m.cell.batch_size,
+        "request_rate": m.cell.request_rate,
         "temperature": m.cell.temperature,
         "replicate": m.replicate,
         "repeat": m.repeat,

@@ -13,9 +13,20 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError, fi
 from specbench.backends.base import Container, EngineOptions
 from specbench.errors import SpecbenchError
 from specbench.paths import expand_home
-from specbench.speculation import AS_DEPLOYED, BASELINE, DRAFTERLESS, METHODS, Speculation
+from specbench.replay.arrivals import Arrival, parse_arrival
+from specbench.speculation import AGAIN, AS_DEPLOYED, BASELINE, DRAFTERLESS, METHODS, Speculation
 from specbench.store.atomic import replacing
-from specbench.sweep.quantities import NotTruth, Number, PositiveInt, Price, Seconds, WholeNumber
+from specbench.sweep.quantities import (
+    LatencyBounds,
+    NotTruth,
+    Number,
+    PositiveInt,
+    Price,
+    Rate,
+    Seconds,
+    Share,
+    WholeNumber,
+)
 from specbench.sweep.yaml_file import read_mapping
 
 MAX_TEMPERATURE = 2
@@ -44,7 +55,13 @@ class SweepConfig(BaseModel):
     drafter: Mapping[str, str] = Field(default_factory=dict, description="drafter weights by method")
     gamma: tuple[PositiveInt, ...] = Field((4,), min_length=1, description="tokens proposed per step")
     batch_size: tuple[PositiveInt, ...] = Field((1, 4), min_length=1, description="requests kept in flight")
+    request_rate: tuple[Rate, ...] = Field(
+        (), description="requests per second: an open loop in the place of batch sizes, the largest of which limits it"
+    )
+    arrival: str | None = Field(None, description="how an open loop's requests arrive; poisson by default")
+    slo: LatencyBounds = Field(default_factory=dict, description="latency bounds by metric and percentile")
     prompts: PositiveInt | None = Field(None, description="how many prompts of each workload; all by default")
+    requests: PositiveInt | None = Field(None, description="per measurement; as many as there are prompts by default")
     max_tokens: PositiveInt = Field(64, description="output tokens per request, where the prompt does not say")
     temperature: Number = Field(0.0, ge=0, le=MAX_TEMPERATURE)
     top_p: Number = Field(1.0, ge=LEAST_TOP_P, le=1)
@@ -53,6 +70,11 @@ class SweepConfig(BaseModel):
     verification: Literal["rejection", "coupled"] = "rejection"
     repeats: PositiveInt = Field(1, description="measurements of a cell within one launch")
     replicates: PositiveInt = Field(3, description="launches of each arm, interleaved")
+    until_ci: Share | None = Field(
+        None, description="go on with replicates until every speedup is known to so much either way, such as 3%"
+    )
+    max_replicates: PositiveInt = Field(20, description="where until_ci stops all the same")
+    baseline_vs_baseline: bool = Field(False, description="measure the baseline a second time, as if it were a method")
     dtype: Literal["float32", "bfloat16"] = "float32"
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="cpu, cuda or cuda:N")
     threads: PositiveInt | None = Field(None, le=MAX_THREADS)
@@ -71,9 +93,11 @@ class SweepConfig(BaseModel):
     engine_arg: tuple[str, ...] = Field((), description="appended to the engine's own command line")
     python: Path | None = Field(None, description="interpreter of the engine's environment")
     container: str | None = Field(None, description="image to run the engine in")
+    scenario: Path | None = Field(None, description="what the simulated backend does")
     ready_timeout: Seconds = Field(600.0, description="until a launch counts as failed")
     request_timeout: Seconds = Field(600.0, description="until a request counts as failed")
     skip_bad_lines: bool = False
+    allow_lossy: bool = Field(False, description="measure an engine whose outputs are not the target's own")
     save_events: bool = Field(False, description="keep every byte that the server streamed")
     gpu_price: Price | None = Field(None, description="per GPU-hour")
     gpu_count: PositiveInt = 1
@@ -93,10 +117,16 @@ class SweepConfig(BaseModel):
             raise ValueError(f"unknown method {unknown[0]!r}. Choose from: {', '.join(METHODS)}")
         return tuple(m for m in dict.fromkeys(methods) if m != BASELINE.method)
 
-    @field_validator("gamma", "batch_size")
+    @field_validator("gamma", "batch_size", "request_rate")
     @classmethod
-    def _sorted(cls, values: tuple[int, ...]) -> tuple[int, ...]:
+    def _sorted(cls, values: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(sorted(set(values)))
+
+    @field_validator("arrival")
+    @classmethod
+    def _arrives_somehow(cls, written: str | None) -> str | None:
+        parse_arrival(written or "poisson")
+        return written
 
     @field_validator("engine_arg")
     @classmethod
@@ -115,6 +145,23 @@ class SweepConfig(BaseModel):
                 f"the server runs on {self.tensor_parallel} GPUs and {self.gpu_count} is priced: "
                 f"--gpu-count {self.tensor_parallel}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _has_replicates_to_add(self) -> SweepConfig:
+        if self.until_ci is not None and self.is_open_loop:
+            raise ValueError("--until-ci is of speedups, and an open loop has none: give --replicates instead")
+        if self.until_ci is not None and self.max_replicates < self.replicates:
+            raise ValueError(
+                f"--max-replicates {self.max_replicates} is less than --replicates {self.replicates}, the number to "
+                "begin with"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _arrivals_have_a_rate(self) -> SweepConfig:
+        if self.arrival is not None and not self.is_open_loop:
+            raise ValueError(f"--arrival {self.arrival} does not say how many come: add --request-rate, as in 2,4,8")
         return self
 
     @model_validator(mode="after")
@@ -137,6 +184,20 @@ class SweepConfig(BaseModel):
                 raise ValueError(f"a drafter is given for {method!r}, which is not among the methods")
         return self
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether no engine runs: then no model is fetched, and every figure says so."""
+        return self.backend == "simulated"
+
+    @property
+    def is_open_loop(self) -> bool:
+        """Whether requests arrive by the clock (at a rate, or as in a trace), not as slots become free."""
+        return bool(self.request_rate) or self.arrivals().kind == "trace"
+
+    def arrivals(self) -> Arrival:
+        """How an open loop's requests arrive."""
+        return parse_arrival(self.arrival or "poisson")
+
     def engine_options(self) -> EngineOptions:
         """What only some engines know, as given; where the engine is installed is for others to find out."""
         return EngineOptions(
@@ -148,6 +209,7 @@ class SweepConfig(BaseModel):
             engine_args=tuple(part for argument in self.engine_arg for part in shlex.split(argument)),
             python=self.python,
             container=None if self.container is None else Container(self.container),
+            scenario=None if self.scenario is None else expand_home(self.scenario),
         )
 
     def speculations(self) -> tuple[Speculation, ...]:
@@ -155,14 +217,16 @@ class SweepConfig(BaseModel):
         return (
             BASELINE,
             *((AS_DEPLOYED,) if self.baseline == "both" else ()),
+            *((AGAIN,) if self.baseline_vs_baseline else ()),
             *(Speculation(method, gamma, self.drafter.get(method)) for method in self.method for gamma in self.gamma),
         )
 
 
-PRICING = ("gpu_price", "gpu_count", "currency", "engineering_cost", "tokens_per_month")
+PRICING = ("gpu_price", "gpu_count", "currency", "engineering_cost", "tokens_per_month", "slo")
 """Fields that change what a measurement is worth, not what it measures."""
 
-CONTINUABLE = (*PRICING, "repeats", "replicates", "ready_timeout", "request_timeout", "save_events")
+_EXTENT = ("repeats", "replicates", "until_ci", "max_replicates")
+CONTINUABLE = (*PRICING, *_EXTENT, "ready_timeout", "request_timeout", "save_events")
 """Fields that a resumed run may change: they say how much is measured, not what."""
 
 
@@ -193,7 +257,7 @@ def save_config(config: SweepConfig, path: Path) -> None:
 def _read_yaml(path: Path) -> dict[str, Any]:
     values = read_mapping(path)
     # One value may stand for a list of one, as on the command line.
-    for name in ("workload", "method", "gamma", "batch_size", "engine_arg"):
+    for name in ("workload", "method", "gamma", "batch_size", "request_rate", "engine_arg"):
         if name in values and not isinstance(values[name], list):
             values[name] = [values[name]]
     return values

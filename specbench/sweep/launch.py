@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -64,3 +64,12 @@ def locate_engine(options: EngineOptions, backend: Backend, device: str) -> Engi
     if not python.is_file():
         raise SpecbenchError(f"--python {options.python}: there is no such interpreter.")
     return replace(options, python=python.absolute())
+
+
+def refuse_lossy(clauses: Sequence[str], config: SweepConfig) -> None:
+    """Raises SpecbenchError for settings under which outputs are not the target's own, unless they were asked for."""
+    if clauses and not config.allow_lossy:
+        raise SpecbenchError(
+            f"this would not measure the target's own outputs: {'; '.join(dict.fromkeys(clauses))}. Take the setting "
+            "out, or pass --allow-lossy to measure it all the same, named in the report."
+        )

@@ -20,13 +20,16 @@ import psutil
 from specbench import __version__
 from specbench.digest import directory_digest, tokenizer_digests
 from specbench.errors import SpecbenchError
+from specbench.paths import expand_home
+from specbench.simulated.scenario import load_scenario
 from specbench.sweep.config import CONTINUABLE, SweepConfig
 from specbench.sweep.plan import SweepPlan
+from specbench.sweep.preflight import weight_bytes_per_pass
 from specbench.telemetry.inventory import list_gpus
 from specbench.workloads.prompt import Workload
 
 _VERSIONED = ("torch", "transformers", "tokenizers", "numpy", "aiohttp")
-_MEASURING = ("backends", "decoder", "replay", "sweep", "telemetry", "wire")
+_MEASURING = ("backends", "decoder", "replay", "simulated", "sweep", "telemetry", "wire")
 """Packages whose code a measurement depends on."""
 
 _ENGINE_VARIABLES = re.compile(r"^(CUDA|NVIDIA|OMP|GOMP|KMP|MKL|OPENBLAS|TORCH|PYTORCH|VLLM|SGLANG|TRTLLM|TLLM|NCCL)_")
@@ -47,18 +50,12 @@ def make_manifest(
         "versions": _versions() if config.backend == "reference" else {"specbench": __version__},
         "code": _code_digest(),
         "environment": _environment(),
-        "hardware": describe_hardware(),
-        "target": {
-            "name": config.target,
-            "revision": _hub_revision(target),
-            "digest": directory_digest(target),
-            **tokenizer_digests(target),
-        },
-        "drafters": {method: directory_digest(path) for method, path in drafters.items()},
+        **(_simulated(config, drafters) if config.is_simulated else _real(config, target, drafters)),
         "workloads": [
             {"name": w.name, "sha256": w.sha256, "prompts": len(w.prompts), "skipped": len(w.skipped)}
             for w in workloads
         ],
+        "arrivals": _arrivals(config),
     }
     return {
         "run": run_id,
@@ -67,11 +64,39 @@ def make_manifest(
         **identity,
         "versions": _versions(),
         "clocks": _clocks(),
+        "weight_bytes_per_pass": weight_bytes_per_pass(target, config.dtype, config.quantization),
         "config": _as_json(config),
         "git": _git_state(),
         "plan": {"launches": len(plan.launches), "measurements": len(plan.measurements)},
         "identity": identity,
         "fingerprint": hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),
+    }
+
+
+def _real(config: SweepConfig, target: Path, drafters: Mapping[str, Path]) -> dict[str, Any]:
+    return {
+        "hardware": describe_hardware(),
+        "target": {
+            "name": config.target,
+            "revision": _hub_revision(target),
+            "digest": directory_digest(target),
+            **tokenizer_digests(target),
+        },
+        "drafters": {method: directory_digest(path) for method, path in drafters.items()},
+    }
+
+
+def _simulated(config: SweepConfig, drafters: Mapping[str, Path]) -> dict[str, Any]:
+    """What a run on no hardware was made with. From here, reports, plots and tables know that it is simulated."""
+    assert config.scenario is not None  # the backend has refused a launch without
+    path = expand_home(config.scenario)
+    scenario = load_scenario(path)
+    what = f"scenario {scenario.name}{f': {scenario.description}' if scenario.description else ''}"
+    return {
+        "hardware": {"kind": f"SIMULATED hardware ({what})"},
+        "simulated": {"scenario": scenario.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
+        "target": {"name": config.target},
+        "drafters": {method: str(name) for method, name in drafters.items()},
     }
 
 
@@ -142,6 +167,12 @@ def _code_digest() -> str:
     for path in sorted(p for name in _MEASURING for p in (package / name).rglob("*.py")):
         digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def _arrivals(config: SweepConfig) -> dict[str, str] | None:
+    """The trace of arrivals that the run replays, by content."""
+    trace = config.arrivals().trace
+    return {"sha256": hashlib.sha256(trace.read_bytes()).hexdigest()} if trace else None
 
 
 def _environment() -> dict[str, str]:

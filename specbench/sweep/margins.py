@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import aiohttp
 import numpy as np
 
 from specbench.backends.process import LaunchFailed, run_server
 from specbench.equivalence.greedy import Divergence, Margins, compare, first_divergence
+from specbench.replay.logprobs import LogprobClient
 from specbench.replay.records import RequestTrace
 from specbench.speculation import BASELINE
 from specbench.store.measurement import Measurement
@@ -19,9 +19,6 @@ from specbench.sweep.progress import Progress
 from specbench.sweep.runner import Sweep
 
 LOG = "margins"
-ALTERNATIVES = 20
-"""Log-probabilities asked for at a divergence: what engines allow by default."""
-
 EPSILON_PROMPTS = 16
 EPSILON_QUANTILE = 0.999
 
@@ -53,7 +50,7 @@ async def probe_margins(sweep: Sweep, progress: Progress) -> None:
             ) as server,
             aiohttp.ClientSession(server.base_url) as session,
         ):
-            ask = _Asker(session, sweep.config.target)
+            ask = MarginAsker(LogprobClient(session, sweep.config.target))
             margins = [await ask.margin(trace, divergence) for _, divergence, trace in found]
             changes = await ask.margin_changes(list(baselines.values())[:EPSILON_PROMPTS], launch.max_batch_size)
     except (LaunchFailed, aiohttp.ClientError, asyncio.TimeoutError, LookupError, TypeError, ValueError) as error:
@@ -81,13 +78,12 @@ async def probe_margins(sweep: Sweep, progress: Progress) -> None:
 
 
 def _divergences(measurement: Measurement, all_of_them: Sequence[Measurement]) -> list[tuple[Divergence, RequestTrace]]:
-    """First divergences from the baseline of the same workload and batch size, each with the baseline's trace."""
+    """First divergences from the baseline of the same workload and load, each with the baseline's trace."""
     if measurement.cell.speculation.is_baseline:
         return []
     cell = measurement.cell
     for baseline in sorted(all_of_them, key=lambda m: (m.replicate, m.repeat)):
-        other = baseline.cell
-        if other.speculation.is_baseline and (other.workload, other.batch_size) == (cell.workload, cell.batch_size):
+        if baseline.cell == replace(cell, speculation=BASELINE):
             traces = {trace.index: trace for trace in baseline.traces}
             return [(d, traces[d.index]) for d in compare(baseline.traces, measurement.traces).divergences]
     return []
@@ -99,26 +95,25 @@ def _all_probed(sweep: Sweep, found: Sequence[tuple[Measurement, Divergence, Req
     return all((m.cell.id, d.prompt_id, d.position, d.token) in known for m, d, _ in found)
 
 
-class _Asker:
-    """Asks a server for log-probabilities of greedy continuations."""
+class MarginAsker:
+    """Asks a server how near to ties its greedy continuations are."""
 
-    def __init__(self, session: aiohttp.ClientSession, model: str) -> None:
-        self._session = session
-        self._model = model
+    def __init__(self, client: LogprobClient) -> None:
+        self._client = client
 
     async def margin(self, trace: RequestTrace, divergence: Divergence) -> float | None:
         """log p_max - log p(the other output's token) after the common prefix; None where it cannot be known."""
         if trace.prompt_token_ids is None or trace.token_ids is None or divergence.token is None:
             return None
         context = trace.prompt_token_ids + trace.token_ids[: divergence.position]
-        _, top = await self._greedy(context, max_tokens=1, logprobs=ALTERNATIVES)
-        token = top[0].get(f"token_id:{divergence.token}")
-        return None if token is None else max(top[0].values()) - token
+        top = (await self._client.go_on(context)).top[0]
+        token = top.get(divergence.token)
+        return None if token is None else max(top.values()) - token
 
     async def margin_changes(self, traces: Sequence[RequestTrace], batch_size: int) -> list[float]:
         """|change of the top-2 margin| at every position of the common prefixes of two runs: alone, and together."""
         alone = [await self._generate(trace) for trace in traces]
-        together: list[tuple[list[int], list[float]]] = []
+        together: list[tuple[tuple[int, ...], list[float]]] = []
         for begin in range(0, len(traces), batch_size):
             together += await asyncio.gather(*(self._generate(t) for t in traces[begin : begin + batch_size]))
         changes: list[float] = []
@@ -128,29 +123,12 @@ class _Asker:
             changes += [abs(a - b) for a, b in pairs]
         return changes
 
-    async def _generate(self, trace: RequestTrace) -> tuple[list[int], list[float]]:
+    async def _generate(self, trace: RequestTrace) -> tuple[tuple[int, ...], list[float]]:
         """Greedy token ids of the trace's prompt, as many as it had, and the top-2 margin at each."""
-        ids, tops = await self._greedy(trace.prompt_token_ids or (), max_tokens=trace.output_tokens, logprobs=2)
-        ranked = [sorted(top.values(), reverse=True) for top in tops]
-        return ids, [values[0] - values[1] for values in ranked]
-
-    async def _greedy(
-        self, prompt: Sequence[int], *, max_tokens: int, logprobs: int
-    ) -> tuple[list[int], list[dict[str, float]]]:
-        body: dict[str, Any] = {
-            "model": self._model,
-            "prompt": list(prompt),
-            "max_tokens": max_tokens,
-            "temperature": 0,
-            "logprobs": logprobs,
-            "return_token_ids": True,
-            # Log-probabilities by token id: two tokens can have the same text.
-            "return_tokens_as_token_ids": True,
-        }
-        async with self._session.post("/v1/completions", json=body) as response:
-            response.raise_for_status()
-            choice = (await response.json())["choices"][0]
-        return choice["token_ids"], choice["logprobs"]["top_logprobs"]
+        prompt = trace.prompt_token_ids or ()
+        given = await self._client.go_on(prompt, max_tokens=trace.output_tokens, logprobs=2)
+        ranked = [sorted(top.values(), reverse=True) for top in given.top]
+        return given.token_ids, [values[0] - values[1] for values in ranked]
 
 
 def _ids(trace: RequestTrace) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from specbench.replay.arrivals import trace_rate
 from specbench.speculation import Speculation
 from specbench.store.measurement import Cell
 from specbench.sweep.config import SweepConfig
@@ -63,9 +64,9 @@ def make_plan(config: SweepConfig) -> SweepPlan:
 
 def _launch(config: SweepConfig, arm: Speculation, replicate: int) -> PlannedLaunch:
     cells = (
-        Cell(config.backend, config.target, path.stem, arm, batch_size, config.temperature)
+        Cell(config.backend, config.target, path.stem, arm, batch_size, config.temperature, rate)
         for path in config.workload
-        for batch_size in config.batch_size
+        for batch_size, rate in _loads(config)
     )
     return PlannedLaunch(
         id=f"{arm.label}-r{replicate}",
@@ -76,3 +77,15 @@ def _launch(config: SweepConfig, arm: Speculation, replicate: int) -> PlannedLau
             for repeat in range(config.repeats)
         ),
     )
+
+
+def _loads(config: SweepConfig) -> Sequence[tuple[int, float | None]]:
+    """Batch sizes, or rates under the largest of them, which is the server's own limit in every arm.
+
+    A trace that keeps its own times is known by its mean rate, to four digits.
+    """
+    if not config.is_open_loop:
+        return [(batch_size, None) for batch_size in config.batch_size]
+    trace = config.arrivals().trace
+    rates = config.request_rate or ((float(f"{trace_rate(trace):.4g}"),) if trace else ())
+    return [(max(config.batch_size), rate) for rate in rates]

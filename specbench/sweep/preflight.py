@@ -19,6 +19,9 @@ _BYTES = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0}
 _QUANTIZED_BYTES = {"fp8": 1.0}
 """Bytes per weight by what quantizes at load; checkpoints that are quantized already are as large as their files."""
 
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+"""Where configurations say how many experts there are."""
+
 _UNSTRETCHED = ("default", "llama3", "longrope", "su")
 """Kinds of RoPE under which max_position_embeddings is what it says."""
 
@@ -75,6 +78,21 @@ def weight_bytes(model: Path, dtype: str, quantization: str | None) -> int:
         return stored
     per_weight = _QUANTIZED_BYTES.get(quantization or "", _BYTES.get(dtype, 2.0))
     return int(stored * per_weight / _BYTES.get(str(config.get("torch_dtype") or config.get("dtype")), 2.0))
+
+
+def weight_bytes_per_pass(model: Path, dtype: str, quantization: str | None) -> int | None:
+    """Weights that every decoding pass must read: all but an input embedding of its own, of which a pass reads rows.
+
+    None for a mixture of experts, which reads those that it needs, and where there are no weights to look at.
+    """
+    total = weight_bytes(model, dtype, quantization) if any(model.glob("*.safetensors")) else 0
+    shape = _text_shape(model) if total else {}
+    if not total or any((_size(shape, name) or 0) > 1 for name in _EXPERTS):
+        return None
+    if shape.get("tie_word_embeddings", False):
+        return total
+    embedding = (_size(shape, "vocab_size") or 0) * (_size(shape, "hidden_size") or 0)
+    return max(0, total - int(embedding * _BYTES.get(dtype, 2.0))) or None
 
 
 def kv_bytes_per_token(model: Path, dtype: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from specbench.backends import get_backend
 from specbench.backends.base import Backend, EngineOptions
+from specbench.backends.lossy import lossy_command, lossy_variables
 from specbench.backends.servers import check_registry
 from specbench.demo import demo_target_path
 from specbench.drafter import check_drafter_name, demo_drafter_path, resolve_drafter
@@ -16,12 +18,13 @@ from specbench.errors import SpecbenchError
 from specbench.model_config import model_config
 from specbench.store.run import MANIFEST, RunStore
 from specbench.sweep.config import SweepConfig, save_config
-from specbench.sweep.launch import check_options, locate_engine, make_launch
+from specbench.sweep.launch import check_options, locate_engine, make_launch, refuse_lossy
 from specbench.sweep.manifest import check_same_config, check_same_identity, make_manifest
 from specbench.sweep.plan import make_plan
 from specbench.sweep.preflight import check_memory, describe_starts
 from specbench.sweep.runner import Sweep
 from specbench.target import local_model, resolve_target
+from specbench.workloads.arrival_trace import read_arrival_trace
 from specbench.workloads.load import load_workload
 from specbench.workloads.prompt import Workload
 
@@ -40,18 +43,19 @@ def check(config: SweepConfig, output: Path | None, *, resume: bool) -> Checked:
     backend = get_backend(config.backend)
     options = check_options(config, backend)
     workloads = load_workloads(config)
-    target = demo_target_path() if config.target == "demo" else local_model(config.target) or Path(config.target)
-    drafters = {}
-    for method, name in config.drafter.items():
-        check_drafter_name(method, name)
-        drafters[method] = demo_drafter_path(method, name) or local_model(name) or Path(name)
+    target, drafters = _named_models(config) if config.is_simulated else _known_models(config)
     if "draft_model" in drafters and drafters["draft_model"].is_dir() and target.is_dir():
         _check_draft_model(config.backend, target, drafters["draft_model"])
     # Where the engine is does not matter to what it is told.
     somewhere = options if options.python or options.container else replace(options, python=Path("python"))
+    if (trace := config.arrivals().trace) is not None:
+        read_arrival_trace(trace)
+    lossy = list(lossy_variables(os.environ))  # which the server inherits
     for speculation in config.speculations():
         backend.check(speculation)
-        backend.command(make_launch(config, speculation, target, drafters, somewhere))
+        command = backend.command(make_launch(config, speculation, target, drafters, somewhere))
+        lossy += lossy_command(command, config.temperature)
+    refuse_lossy(lossy, config)
     if resume and output is not None:
         check_same_config(RunStore.open(output).manifest, config, output)
     elif output is not None:
@@ -68,11 +72,15 @@ def prepare(config: SweepConfig, output: Path | None, *, resume: bool, note: Cal
     backend, workloads = checked.backend, checked.workloads
     check_registry()
     options = locate_engine(checked.options, backend, config.device)
-    target = resolve_target(config.target, note)
-    drafters = {method: resolve_drafter(method, name, note) for method, name in config.drafter.items()}
-    if "draft_model" in drafters:
-        _check_draft_model(config.backend, target, drafters["draft_model"])
-    check_memory(config, options, target, drafters.values(), note)
+    if config.is_simulated:
+        note(f"SIMULATED: no engine runs, acceptance and step times come from {config.scenario}.")
+        target, drafters = _named_models(config)
+    else:
+        target = resolve_target(config.target, note)
+        drafters = {method: resolve_drafter(method, name, note) for method, name in config.drafter.items()}
+        if "draft_model" in drafters:
+            _check_draft_model(config.backend, target, drafters["draft_model"])
+        check_memory(config, options, target, drafters.values(), note)
     plan = make_plan(config)
     note(f"{describe_starts(plan, backend.start_seconds)}; how long they really take, the first will show.")
     path = output or _default_output(config)
@@ -89,6 +97,21 @@ def prepare(config: SweepConfig, output: Path | None, *, resume: bool, note: Cal
         save_config(config, path / "config.yaml")
     note(f"The run is in {path}.")
     return sweep
+
+
+def _named_models(config: SweepConfig) -> tuple[Path, dict[str, Path]]:
+    """Target and drafters by their names alone: a simulation loads none."""
+    return Path(config.target), {method: Path(name) for method, name in config.drafter.items()}
+
+
+def _known_models(config: SweepConfig) -> tuple[Path, dict[str, Path]]:
+    """Where target and drafters are, or their names where they are still to be fetched."""
+    target = demo_target_path() if config.target == "demo" else local_model(config.target) or Path(config.target)
+    drafters = {}
+    for method, name in config.drafter.items():
+        check_drafter_name(method, name)
+        drafters[method] = demo_drafter_path(method, name) or local_model(name) or Path(name)
+    return target, drafters
 
 
 def load_workloads(config: SweepConfig) -> dict[str, Workload]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from math import inf
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
@@ -20,6 +22,28 @@ def seconds(written: object) -> object:
     return float(match[1]) * _SECONDS[match[2]]
 
 
+def share(written: object) -> object:
+    """`3%`, or .03, as a share of 1. Raises ValueError for another text: a bare 3 may be meant either way."""
+    if not isinstance(written, str):
+        return _number(written)
+    match = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*(%|)", written.strip())
+    if not match or (not match[2] and float(match[1]) >= 1):
+        raise ValueError("expected a percentage such as 3%")
+    return float(match[1]) / 100 if match[2] else float(match[1])
+
+
+def latency_bounds(written: object) -> object:
+    """{"ttft_p95": "500ms", …} in seconds. Raises ValueError for what is no latency, no percentile or no time."""
+    if not isinstance(written, Mapping):
+        raise ValueError("expected bounds by name, as in ttft_p95: 500ms")
+    if unknown := [name for name in written if not re.fullmatch(r"(ttft|tpot|e2e)_p(50|90|95|99)", str(name))]:
+        raise ValueError(f"{unknown[0]!r} is none of ttft, tpot and e2e with _p50, _p90, _p95 or _p99")
+    bounds = {str(name): seconds(value) for name, value in written.items()}
+    if wrong := [name for name, bound in bounds.items() if not isinstance(bound, int | float) or not 0 < bound < inf]:
+        raise ValueError(f"{wrong[0]} must be a time above 0")
+    return bounds
+
+
 def _number(value: object) -> object:
     # YAML reads `yes` and `on` as true, and pydantic would take that for 1.
     if isinstance(value, bool):
@@ -34,4 +58,7 @@ WholeNumber = Annotated[int, Field(strict=True)]
 PositiveInt = Annotated[WholeNumber, Field(ge=1)]
 Number = Annotated[float, NotTruth]
 Price = Annotated[Number, Field(gt=0)]
+Rate = Annotated[Number, Field(gt=0)]
 Seconds = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
+Share = Annotated[float, BeforeValidator(share), Field(gt=0, lt=1)]
+LatencyBounds = Annotated[Mapping[str, float], BeforeValidator(latency_bounds)]

@@ -18,24 +18,38 @@ WARM_UP_TOKENS = 16
 def request_order(workload: Workload, config: SweepConfig, batch_size: int) -> list[RequestSpec]:
     """The requests of one measurement. Request i is the same prompt with the same seed whatever the batch size.
 
-    Prompts are shuffled once by `config.seed`, cut to `config.prompts`, and cycled where a large batch needs more
-    requests than there are prompts.
+    Prompts are shuffled once by `config.seed`, cut to `config.prompts`, and cycled where more requests are asked for,
+    or needed by a large batch, than there are prompts. An open loop has no slots to refill.
     """
     prompts = _chosen(workload, config)
-    count = max(len(prompts), REFILLS_PER_SLOT * batch_size)
+    needed = 0 if config.is_open_loop else REFILLS_PER_SLOT * batch_size
+    count = max(config.requests or len(prompts), needed)
     return [_spec(i, prompts[i % len(prompts)], config) for i in range(count)]
 
 
 def warm_up_requests(workload: Workload, config: SweepConfig, batch_size: int, cohort: int = 0) -> list[RequestSpec]:
     """A cohort of short requests, so that every shape of the cell has run before the clock starts.
 
+    The first cohorts have the longest and the shortest prompt of the cell among them.
     cohort: 0 for the first; further ones are other prompts as long as there are any
     """
-    prompts = _chosen(workload, config)
+    prompts = _warm_up_order(_chosen(workload, config))
     return [
-        _spec(i, prompts[-1 - i % len(prompts)], config, max_tokens=min(WARM_UP_TOKENS, config.max_tokens))
+        _spec(i, prompts[i % len(prompts)], config, max_tokens=min(WARM_UP_TOKENS, config.max_tokens))
         for i in range(cohort * batch_size, (cohort + 1) * batch_size)
     ]
+
+
+def _warm_up_order(prompts: list[Prompt]) -> list[Prompt]:
+    """Longest and shortest first, by letters; the rest from the end of the cell's own order."""
+    by_length = sorted(prompts, key=_letters)
+    ends = list(dict.fromkeys((by_length[-1].id, by_length[0].id)))
+    known = {prompt.id: prompt for prompt in prompts}
+    return [known[id] for id in ends] + [prompt for prompt in reversed(prompts) if prompt.id not in ends]
+
+
+def _letters(prompt: Prompt) -> int:
+    return len(prompt.prompt or "") + sum(len(message.get("content") or "") for message in prompt.messages or ())
 
 
 def _chosen(workload: Workload, config: SweepConfig) -> list[Prompt]:

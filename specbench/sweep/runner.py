@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 import aiohttp
 
 from specbench.backends.base import Backend, Command, EngineOptions, Launch, ResolvedSettings
+from specbench.backends.lossy import lossy_settings, lossy_variables
 from specbench.backends.process import LaunchFailed, ServerProcess, run_server
 from specbench.errors import SpecbenchError
-from specbench.replay.client import REFUSED, StreamingClient
-from specbench.replay.closed_loop import ClosedLoopRun, run_closed_loop
+from specbench.replay.arrivals import arrival_offsets
+from specbench.replay.client import StreamingClient
+from specbench.replay.closed_loop import run_closed_loop
+from specbench.replay.open_loop import run_open_loop
 from specbench.replay.raw_log import RawLog
-from specbench.replay.records import RequestTrace
+from specbench.replay.records import ReplayRun, RequestTrace
+from specbench.replay.request import RequestSpec
 from specbench.speculation import Speculation
-from specbench.store.measurement import Measurement
+from specbench.store.measurement import Cell, Measurement
 from specbench.store.run import RunStore
 from specbench.sweep.config import SweepConfig
-from specbench.sweep.launch import make_launch
+from specbench.sweep.launch import make_launch, refuse_lossy
 from specbench.sweep.plan import PlannedLaunch, PlannedMeasurement, SweepPlan
 from specbench.sweep.progress import Progress
 from specbench.sweep.requests import request_order, warm_up_requests
+from specbench.sweep.warm_up import warm_up
+from specbench.telemetry.machine import machine_load
+from specbench.telemetry.sample import Sample
 from specbench.telemetry.sampler import sample_server
 from specbench.workloads.prompt import Workload
-
-WARM_UP_COHORTS = 4
-"""Tried before a server that refuses every prompt of them counts as unfit."""
 
 
 class MeasurementFailed(SpecbenchError):
@@ -103,6 +108,7 @@ async def _serve(
             reason = f"the server does not tell its settings ({type(error).__name__}: {error})."
             raise LaunchFailed(reason, server.log_tail()) from error
         _check_same_engine(sweep, settings)
+        settings = _without_lossy(sweep, settings)
         sweep.store.write_json(f"launches/{launch.id}.json", asdict(settings))
         progress.ready(launch, time.perf_counter() - started)
         for difference in settings.differences:
@@ -119,6 +125,13 @@ async def _serve(
                 sweep.store.write(result)
                 progress.measured(measurement, None)
     return []
+
+
+def _without_lossy(sweep: Sweep, settings: ResolvedSettings) -> ResolvedSettings:
+    """The settings with their lossy switches named. Raises SpecbenchError for one that nobody has asked for."""
+    lossy = (*lossy_settings(settings.raw, sweep.config.temperature), *lossy_variables(os.environ))
+    refuse_lossy(lossy, sweep.config)
+    return replace(settings, lossy=lossy)
 
 
 def _check_same_engine(sweep: Sweep, settings: ResolvedSettings) -> None:
@@ -142,15 +155,23 @@ async def _measure(
     workload, batch_size = sweep.workloads[planned.cell.workload], planned.cell.batch_size
     requests = request_order(workload, sweep.config, batch_size)
     watch = _Totals(progress)
+
+    async def cohort(number: int) -> ReplayRun:
+        async with _client(sweep, server) as client:
+            return await run_closed_loop(
+                client, warm_up_requests(workload, sweep.config, batch_size, number), batch_size
+            )
+
+    warm = await warm_up(cohort)
     try:
-        await _check(await _warm_up(sweep, server, workload, batch_size), server)
+        await _check(warm.last, server)
     except MeasurementFailed as failure:
         raise WarmUpFailed(f"in the warm-up, {failure}") from failure
     progress.measure(planned, len(requests))
     with _raw_log(sweep, planned) as raw_log:
         async with _client(sweep, server, raw_log) as client, sweep.backend.probe(server.base_url) as probe:
-            with sample_server(server.pid) as samples:
-                run = await run_closed_loop(client, requests, batch_size, on_progress=watch.add)
+            with _sampled(sweep, server) as samples, machine_load(server.pid) as load:
+                run = await _replay(client, requests, planned.cell, sweep.config, watch)
     await _check(run, server)
     return Measurement(
         id=planned.id,
@@ -163,26 +184,42 @@ async def _measure(
         started=run.started,
         finished=run.finished,
         client_lag_p99=run.client_lag_p99,
+        client_cpu_percent=load.client_percent,
+        # The processes of a container are no children of what started it.
+        other_cpu_percent=None if sweep.options.container else load.other_percent,
+        cores=load.cores,
+        warm_up_settled=warm.settled,
         counters=probe.counters,
         traces=tuple(run.traces),
         telemetry=tuple(samples),
     )
 
 
-async def _warm_up(sweep: Sweep, server: ServerProcess, workload: Workload, batch_size: int) -> ClosedLoopRun:
-    """A cohort of which something came through; a server may well refuse single prompts, being too long for one."""
-    for cohort in range(WARM_UP_COHORTS):
-        requests = warm_up_requests(workload, sweep.config, batch_size, cohort)
-        async with _client(sweep, server) as client:
-            run = await run_closed_loop(client, requests, batch_size)
-        if not all((trace.error or "").startswith(REFUSED) for trace in run.traces):
-            break
-    return run
+async def _replay(
+    client: StreamingClient, requests: list[RequestSpec], cell: Cell, config: SweepConfig, watch: _Totals
+) -> ReplayRun:
+    """Every request once: slot by slot, or at the times that the arrival process gives them."""
+    if cell.request_rate is None:
+        return await run_closed_loop(client, requests, cell.batch_size, on_progress=watch.add)
+    rate = cell.request_rate if config.request_rate else None  # a trace without a rate keeps its own times
+    offsets = arrival_offsets(config.arrivals(), len(requests), rate, config.seed)
+    return await run_open_loop(client, requests, offsets.tolist(), on_progress=watch.add)
 
 
 def _client(sweep: Sweep, server: ServerProcess, raw_log: RawLog | None = None) -> StreamingClient:
     config = sweep.config
-    return StreamingClient(server.base_url, config.target, timeout=config.request_timeout, raw_log=raw_log)
+    return StreamingClient(
+        server.base_url,
+        config.target,
+        dialect=sweep.backend.dialect(sweep.options),
+        timeout=config.request_timeout,
+        raw_log=raw_log,
+    )
+
+
+def _sampled(sweep: Sweep, server: ServerProcess) -> AbstractContextManager[list[Sample]]:
+    """Memory, power and use beside a measurement; those of a simulation are nobody's figures."""
+    return nullcontext([]) if sweep.config.is_simulated else sample_server(server.pid)
 
 
 def _raw_log(sweep: Sweep, planned: PlannedMeasurement) -> AbstractContextManager[RawLog | None]:
@@ -193,7 +230,7 @@ def _raw_log(sweep: Sweep, planned: PlannedMeasurement) -> AbstractContextManage
     return RawLog(folder / f"{planned.id}.jsonl")
 
 
-async def _check(run: ClosedLoopRun, server: ServerProcess) -> None:
+async def _check(run: ReplayRun, server: ServerProcess) -> None:
     """A dead or sick server, or no request that came through, is a failed measurement; some failed requests are its
     figures.
     """

@@ -87,3 +87,10 @@ def counter_delta(before: Metrics, after: Metrics, name: str) -> CounterDelta | 
         },
         reset=any(now.get(labels, 0.0) < value for labels, value in was.items()),
     )
+
+
+def any_reset(before: Metrics, after: Metrics, prefix: str) -> bool:
+    """Whether any counter (`…_total`) of the engine whose names begin with `prefix` went down or vanished."""
+    names = (name for name in before if name.startswith(prefix) and name.endswith("_total"))
+    deltas = (counter_delta(before, after, name) for name in names)
+    return any(delta is not None and delta.reset for delta in deltas)

@@ -33,7 +33,7 @@ def make_app(service: Service) -> web.Application:
     Whatever runs it should set `handler_cancellation=True`: without, a client that leaves is noticed only when the next
     token is written, so a request that still waits keeps its place.
     """
-    app = web.Application(middlewares=[_errors_as_json], client_max_size=MAX_BODY_BYTES)
+    app = web.Application(middlewares=[errors_as_json], client_max_size=MAX_BODY_BYTES)
     app[SERVICE] = service
     app.add_routes(
         [
@@ -56,7 +56,7 @@ def make_runner(service: Service) -> web.AppRunner:
 
 async def _health(request: web.Request) -> web.Response:
     if (trouble := request.app[SERVICE].health()) is not None:
-        return _error(trouble, 503)
+        return json_error(trouble, 503)
     return web.Response()
 
 
@@ -124,27 +124,29 @@ async def _send(request: web.Request, stream: AsyncGenerator[bytes, None]) -> we
 
 
 @web.middleware
-async def _errors_as_json(
+async def errors_as_json(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
+    """Middleware: whatever goes wrong is answered in OpenAI's shape."""
     try:
         return await handler(request)
     except RequestError as error:
-        return _error(str(error), error.status, error.param)
+        return json_error(str(error), error.status, error.param)
     except web.RequestPayloadError:
         encoding = request.headers.get("Content-Encoding", "none")
-        return _error(f"the body is damaged, or not encoded as its headers say (Content-Encoding: {encoding})", 400)
+        return json_error(f"the body is damaged, or not encoded as its headers say (Content-Encoding: {encoding})", 400)
     except web.HTTPException as error:
         if error.status < 400:
             raise
-        response = _error(f"{request.method} {request.path}: {error.reason}", error.status)
+        response = json_error(f"{request.method} {request.path}: {error.reason}", error.status)
         if "Allow" in error.headers:
             response.headers["Allow"] = error.headers["Allow"]
         return response
     except Exception as error:
         logger.exception("a request failed")
-        return _error(f"{type(error).__name__}: {error}", 500)
+        return json_error(f"{type(error).__name__}: {error}", 500)
 
 
-def _error(message: str, status: int, param: str | None = None) -> web.Response:
+def json_error(message: str, status: int, param: str | None = None) -> web.Response:
+    """An answer in OpenAI's shape for errors."""
     return web.json_response(error_body(message, status, param), status=status)

@@ -43,7 +43,7 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """Natural-log probability of an emitted token, and of the most likely ones there (raw logits, no temperature).
+    """Natural-log probability of an emitted token, and of the most likely ones there.
 
     top: (token id, text, log-probability) of each, most likely first
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from specbench.analysis.acceptance import (
     from_counters,
     from_requests,
     relative_difference,
+    up_to_the_end,
 )
 from specbench.replay.records import RequestAcceptance, RequestTrace
 
@@ -137,3 +140,44 @@ def test_an_engine_that_counts_only_steps_with_a_draft_is_compared_by_those() ->
     requests = AcceptanceCounts(steps=90, drafted=40, accepted=10, drafts=20)
     assert relative_difference(requests, AcceptanceCounts(steps=86, drafted=40, accepted=10, drafts=20)) == 0
     assert relative_difference(requests, AcceptanceCounts(steps=90, drafted=40, accepted=10, drafts=10)) == 0.5
+
+
+def test_positions_of_full_drafts_give_alpha_without_single_steps() -> None:
+    """SGLang's histogram: of ten passes with three tokens each, six kept the first, four the second, one the third."""
+    told = [
+        RequestAcceptance(6, 18, 7, by_position=(4, 2, 1)),
+        RequestAcceptance(4, 12, 4, by_position=(2, 2, 0)),
+    ]
+    pooled = from_requests([request(acceptance=a) for a in told], 3)
+    assert pooled is not None
+    assert pooled.counts.by_position == (6, 4, 1)
+    assert pooled.conditional == (6 / 10, 4 / 6, 1 / 4)
+    assert pooled.alpha() == 11 / (11 + 9)
+
+
+def test_where_drafted_tokens_are_not_told_the_rate_is_not_and_the_length_is() -> None:
+    told = RequestAcceptance(steps=6, drafted=None, accepted=10)
+    pooled = from_requests([request(acceptance=told)], GAMMA)
+    assert pooled is not None
+    assert pooled.counts.mean_length() == 1 + 10 / 6
+    assert pooled.counts.draft_rate() is None
+    assert not pooled.drafts_are_full(GAMMA)
+    assert relative_difference(pooled.counts, AcceptanceCounts(6, 24, 10)) == 0
+    # One token per request may be the own token of a step that the end cut off; more is a difference.
+    assert relative_difference(pooled.counts, AcceptanceCounts(6, 24, 9), ended=1) == 0
+    assert relative_difference(pooled.counts, AcceptanceCounts(6, 24, 8), ended=1) == pytest.approx(1 / 9)
+
+
+@given(STEPS)
+def test_what_lies_behind_the_end_is_left_out_and_nothing_else(steps: list[tuple[int, int]]) -> None:
+    """The last step's tokens beyond `emitted` never reached anyone; its own token goes first, then accepted ones."""
+    whole = speculated(steps)
+    last = steps[-1][1]
+    for emitted in range(1, last + 2):
+        cut = replace(whole, output_tokens=whole.output_tokens - (last + 1 - emitted))
+        kept = up_to_the_end(cut).acceptance
+        assert kept is not None
+        assert kept.accepted == sum(a for _, a in steps[:-1]) + min(last, emitted)
+        assert kept.per_step_accepted == (*[a for _, a in steps[:-1]], min(last, emitted))
+        assert not breaks_token_identity(up_to_the_end(cut))
+    assert up_to_the_end(whole) is whole

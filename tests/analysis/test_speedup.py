@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from known_run import NGRAM, failed, measurement
 
@@ -29,6 +31,7 @@ def test_replicates_are_the_clusters_where_there_are_two() -> None:
     assert found.interval is not None
     assert found.interval.basis == "replicates"
     assert found.value == pytest.approx(((0.5 / 0.2) * (0.5 / 0.21)) ** 0.5)
+    assert found.spread == pytest.approx(math.log(0.21 / 0.2) / 2**0.5)
 
 
 def test_within_one_launch_prompts_are_the_clusters() -> None:
@@ -40,8 +43,21 @@ def test_within_one_launch_prompts_are_the_clusters() -> None:
     )
     assert found.value is not None
     assert found.interval is not None
-    assert found.interval.basis == "within one launch"
+    assert found.interval.basis == "within one launch, by prompt"
     assert found.interval.low < found.value < found.interval.high < 1.3 * found.value
+
+
+def test_a_long_launch_is_judged_by_blocks_of_its_time() -> None:
+    """200 s of steady state per arm: seconds are many enough to show how they vary, and prompts may be few."""
+    lengths = (41, 61, 21, 81, 31)
+    found = gain(
+        [measurement(NGRAM, 2, requests=1600, prompts=5, accepted=3, lengths=lengths, steps=(0.01, 0.014, 0.008))],
+        [measurement(batch_size=2, requests=800, prompts=5, lengths=lengths, steps=(0.01, 0.014, 0.008))],
+    )
+    assert found.value is not None
+    assert found.interval is not None
+    assert found.interval.basis == "within one launch, by time block"
+    assert found.interval.low < found.value < found.interval.high < 1.2 * found.value
 
 
 def test_measurements_are_paired_by_replicate_and_repeat_and_failed_ones_by_none() -> None:
@@ -79,4 +95,4 @@ def test_without_degenerate_requests_both_speedups_are_one() -> None:
 
 
 def test_no_pair_is_no_speedup() -> None:
-    assert gain([], []) == Speedup(None, None, None, None)
+    assert gain([], []) == Speedup(None, None, None, None, None)

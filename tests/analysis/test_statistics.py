@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from specbench.analysis.statistics import Work, prompt_interval, replicate_interval, work_log_ratio
+from specbench.analysis.statistics import Work, paired, prompt_interval, replicate_interval, unpaired, work_log_ratio
 
 WORK = st.builds(Work, st.floats(1, 500), st.floats(0.01, 100))
+LOGS = st.lists(st.floats(-1, 1), min_size=2, max_size=10)
 
 
 def test_two_replicates_give_the_t_interval_with_one_degree_of_freedom() -> None:
@@ -22,11 +24,56 @@ def test_two_replicates_give_the_t_interval_with_one_degree_of_freedom() -> None
     assert interval.basis == "replicates"
 
 
-@given(st.lists(st.floats(-1, 1), min_size=2, max_size=10))
+@given(LOGS)
 def test_the_interval_holds_the_geometric_mean(log_ratios: list[float]) -> None:
     interval = replicate_interval(log_ratios)
     assert interval.low <= math.exp(np.mean(log_ratios)) * (1 + 1e-9)
     assert interval.high >= math.exp(np.mean(log_ratios)) * (1 - 1e-9)
+
+
+@given(LOGS)
+def test_exchanging_the_arms_turns_the_interval_upside_down(log_ratios: list[float]) -> None:
+    one, other = replicate_interval(log_ratios), replicate_interval([-d for d in log_ratios])
+    assert one.low == pytest.approx(1 / other.high)
+    assert one.high == pytest.approx(1 / other.low)
+
+
+@given(LOGS, st.floats(-3, 3))
+def test_a_faster_machine_moves_the_interval_and_leaves_its_width(log_ratios: list[float], shift: float) -> None:
+    here, there = replicate_interval(log_ratios), replicate_interval([d + shift for d in log_ratios])
+    assert there.low == pytest.approx(here.low * math.exp(shift), rel=1e-6)
+    assert there.high == pytest.approx(here.high * math.exp(shift), rel=1e-6)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=8), st.integers(2, 5))
+def test_the_same_replicates_over_again_narrow_it(log_ratios: list[float], times: int) -> None:
+    assert paired(log_ratios * times).margin() <= paired(log_ratios).margin() + 1e-12
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=10, unique=True), st.floats(-1, 1))
+def test_p_values_are_those_of_the_one_sample_t_test(log_ratios: list[float], bound: float) -> None:
+    if np.std(log_ratios) < 1e-6:
+        return
+    estimate = paired(log_ratios)
+    for found, side in ((estimate.p_below(bound), "less"), (estimate.p_above(bound), "greater")):
+        expected = stats.ttest_1samp(log_ratios, bound, alternative=side).pvalue
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def test_two_stored_runs_are_compared_as_welch_does() -> None:
+    before, after = [0.0, 0.02, -0.01, 0.015], [0.05, 0.11, 0.02, 0.09, 0.06]
+    expected = stats.ttest_ind(after, before, equal_var=False)
+    estimate = unpaired(before, after)
+    assert 2 * min(estimate.p_below(0), estimate.p_above(0)) == pytest.approx(expected.pvalue)
+    interval = expected.confidence_interval(0.95)
+    assert estimate.mean - estimate.margin() == pytest.approx(interval.low)
+    assert estimate.mean + estimate.margin() == pytest.approx(interval.high)
+
+
+def test_figures_that_never_vary_leave_no_doubt() -> None:
+    same = paired([0.125, 0.125])
+    assert (same.p_above(0.0), same.p_below(0.0), same.p_above(0.125)) == (0.0, 1.0, 0.5)
+    assert unpaired([0.0, 0.0], [0.125, 0.125]).p_above(0.0625) == 0
 
 
 @pytest.mark.parametrize("replicates", [2, 3, 5])
@@ -67,7 +114,7 @@ def test_a_prompt_interval_holds_its_centre_and_comes_out_the_same_twice(
     assert interval.low <= math.exp(centre) * (1 + 1e-9)
     assert interval.high >= math.exp(centre) * (1 - 1e-9)
     assert interval == prompt_interval(spec, base, centre)
-    assert interval.basis == "within one launch"
+    assert interval.basis == "within one launch, by prompt"
 
 
 def test_prompts_that_all_gain_the_same_leave_no_doubt() -> None:
@@ -76,6 +123,18 @@ def test_prompts_that_all_gain_the_same_leave_no_doubt() -> None:
     interval = prompt_interval(spec, base, math.log(1.5))
     assert interval is not None
     assert (interval.low, interval.high) == (pytest.approx(1.5), pytest.approx(1.5))
+
+
+def test_a_prompt_cycled_ten_times_is_one_observation_not_ten() -> None:
+    """Requests are clusters: asking the same prompt again tells nothing of other prompts."""
+    rng = np.random.default_rng(3)
+    own = {str(i): 1.3 * math.exp(0.2 * g) for i, g in enumerate(rng.standard_normal(12))}
+    once = ({p: Work(50, 1 / s) for p, s in own.items()}, dict.fromkeys(own, Work(50, 1)))
+    often = ({p: Work(500, 10 / s) for p, s in own.items()}, dict.fromkeys(own, Work(500, 10)))
+    narrow, wide = prompt_interval(*often, 0.0), prompt_interval(*once, 0.0)
+    assert narrow is not None
+    assert wide is not None
+    assert (narrow.low, narrow.high) == (pytest.approx(wide.low), pytest.approx(wide.high))
 
 
 def test_fewer_than_two_common_prompts_give_no_interval() -> None:

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from known_run import NGRAM, failed, measurement, output_of, request, store
 
 from specbench.acceptance import AcceptanceCounts
+from specbench.analysis.arm import Arm
 from specbench.analysis.cell_summary import CellSummary
-from specbench.analysis.cells import Arm, summarize_cell
+from specbench.analysis.cells import summarize_cell
 from specbench.analysis.cost import Economics
 from specbench.analysis.summary import RunSummary, summarize
 from specbench.backends.base import EngineCounters
 from specbench.equivalence.greedy import judge_baseline
-from specbench.speculation import AS_DEPLOYED, BASELINE, Speculation
+from specbench.speculation import AGAIN, AS_DEPLOYED, BASELINE, Speculation
 from specbench.store.measurement import Measurement
 from specbench.store.run import RunStore
 from specbench.telemetry.sample import Sample
@@ -64,7 +65,7 @@ def test_a_row_holds_what_the_run_was_built_from(tmp_path: Path) -> None:
         "output_tokens_per_s": 41 / 0.25,
         "per_user_tokens_per_s": 4 / 0.015,
         "speedup": speedup,
-        "speedup_ci_basis": "within one launch",
+        "speedup_ci_basis": "within one launch, by prompt",
         "speedup_without_degenerate": speedup,
         "mean_acceptance_length": 4.0,
         "mean_acceptance_length_per_draft": 4.0,
@@ -392,6 +393,7 @@ def test_json_has_the_stable_keys_and_plain_values(tmp_path: Path) -> None:
     assert json.loads(json.dumps(report, allow_nan=False)) == report
     assert [*report] == [
         "run",
+        "simulated",
         "machine",
         "verdict",
         "cells",
@@ -491,6 +493,47 @@ def test_the_best_of_several_arms_is_one_that_can_be_believed(tmp_path: Path) ->
     assert "ngram γ4" not in text
 
 
+def test_the_baseline_measured_again_is_the_noise_floor_and_decides_nothing(tmp_path: Path) -> None:
+    """Seemingly faster than itself by 2 to 4 %, with an interval above 1: that is what noise looks like."""
+    runs = [
+        m
+        for r, step in enumerate((0.0096, 0.0098, 0.0097))
+        for m in (measurement(replicate=r), measurement(AGAIN, replicate=r, steps=(step,)))
+    ]
+    summary = summarize(store(tmp_path, runs, gpu_price=2.0))
+    assert [c.label for c in summary.cells] == ["none", "none, again"]
+    _, again = summary.cells
+    assert again.speedup is not None
+    assert again.speedup == pytest.approx(1.024, abs=0.002)
+    assert (again.speedup_ci_low or 0) > 1
+    assert again.speedup_sd_percent == pytest.approx(0.8, abs=0.05)
+    assert again.equivalence == "EXACT"
+    assert (again.is_baseline, again.is_speculative, again.saving_percent) == (False, False, None)
+    assert summary.decision.method is None
+    assert summary.break_even == ()
+    assert "Noise floor of speed: against itself the baseline gives 1.02×" in summary.text
+    assert "at batch size 1 (pairs scatter by 0.8%)" in summary.text
+
+
+def test_replicates_added_until_it_suits_get_an_interval_that_allows_for_it(tmp_path: Path) -> None:
+    runs = [
+        m
+        for r, step in enumerate((0.01, 0.0102, 0.0101, 0.0099, 0.0103))
+        for m in (measurement(replicate=r), measurement(NGRAM, accepted=3, replicate=r, steps=(step,)))
+    ]
+    fixed = summarize(store(tmp_path / "fixed", runs)).cells[1]
+    looked = summarize(store(tmp_path / "looked", runs, until_ci=0.03))
+    assert fixed.speedup_ci_basis == "replicates"
+    assert looked.cells[1].speedup_ci_basis == "always-valid"
+    assert looked.cells[1].speedup == fixed.speedup
+    assert looked.cells[1].speedup_ci_low < fixed.speedup_ci_low  # type: ignore[operator]
+    assert "always-valid 95% interval" in looked.text
+    begun = summarize(store(tmp_path / "begun", runs[:6], until_ci=0.03))
+    assert (begun.cells[1].speedup_ci_low, begun.decision.recommendation) == (None, "NOT ENOUGH EVIDENCE")
+    assert "so few launches bound no speedup while one looks after each" in begun.text
+    assert "always-valid" not in summarize(store(tmp_path / "again", runs)).text
+
+
 def test_an_as_deployed_baseline_stands_beside_and_decides_nothing(tmp_path: Path) -> None:
     runs = [measurement(), measurement(AS_DEPLOYED, steps=(0.008,)), measurement(NGRAM, accepted=3, steps=(0.02,))]
     summary = summarize(store(tmp_path, runs))
@@ -504,3 +547,14 @@ def test_an_as_deployed_baseline_stands_beside_and_decides_nothing(tmp_path: Pat
     assert summary.decision.method in (None, "ngram")
     assert {b.method for b in summary.break_even} == {"ngram"}
     assert "Without speculation the engine's own defaults give 1.19×" in summary.text
+
+
+def test_a_simulated_run_says_so_and_no_other_does(tmp_path: Path) -> None:
+    real = store(tmp_path / "real", [measurement()])
+    assert summarize(real).headline == "NOT ENOUGH EVIDENCE"
+    assert summarize(real).to_json()["simulated"] is False
+    made_up = store(tmp_path / "simulated", [measurement()])
+    made_up.write_json("manifest.json", {**made_up.manifest, "simulated": {"scenario": "toy"}})
+    summary = summarize(RunStore.open(made_up.path))
+    assert summary.headline == "SIMULATED: NOT ENOUGH EVIDENCE"
+    assert summary.to_json()["simulated"] is True

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specbench.backends.base import Command, Container, EngineOptions, Launch
+from specbench.backends.base import Command, Container, EngineCounters, EngineOptions, Launch
 from specbench.backends.vllm import VllmBackend
 from specbench.backends.vllm_counters import counters_between
 from specbench.errors import SpecbenchError
@@ -229,4 +229,5 @@ def test_a_baseline_reports_no_acceptance_rather_than_none_accepted() -> None:
 
 def test_counters_of_a_server_that_restarted_are_not_reported() -> None:
     high, low = ({"generated": g, "first": 1, "preemptions": 0} for g in (50, 3))
-    assert counters_between(parse(METRICS.format(**high)), parse(METRICS.format(**low)), None) is None
+    counters = counters_between(parse(METRICS.format(**high)), parse(METRICS.format(**low)), None)
+    assert counters == EngineCounters(reset=True)

@@ -1,7 +1,8 @@
-"""Tiny random models with a byte tokenizer, saved as ordinary Hugging Face directories."""
+"""Tiny random models with a byte tokenizer, saved as ordinary Hugging Face directories; `planted` is importable."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from specbench.train.draft_files import write_reduced
+
+sys.path.append(str(Path(__file__).parent))
 
 SPECIAL_TOKENS = ("<|im_start|>", "<|im_end|>")
 CHAT_TEMPLATE = (

@@ -94,6 +94,7 @@ def p_value(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], fl
         ("none", "coupled", NUCLEUS),
         ("ngram", "rejection", PLAIN),
         ("ngram", "coupled", NUCLEUS),
+        ("suffix", "rejection", PLAIN),
         ("draft_model", "rejection", PLAIN),
         ("draft_model", "rejection", NUCLEUS),
         ("draft_model", "coupled", PLAIN),

@@ -39,7 +39,7 @@ SAMPLED = SamplingParams(temperature=0.8, max_tokens=MAX_TOKENS, ignore_eos=True
 def engine(target: Path, pruned: Path, reduced: Path) -> Callable[..., Engine]:
     """An engine over the tiny target; `self` is the target as its own draft, `pruned` its layer-pruned copy, `reduced`
     that with a head for a part of the vocabulary."""
-    drafters = {"none": None, "ngram": None, "self": target, "pruned": pruned, "reduced": reduced}
+    drafters = {"none": None, "ngram": None, "suffix": None, "self": target, "pruned": pruned, "reduced": reduced}
 
     def make(method: str = "none", gamma: int = 0, **settings: Any) -> Engine:
         drafter = drafters[method]
@@ -117,7 +117,7 @@ def test_plain_greedy_decoding_is_that_of_transformers(
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)
-@pytest.mark.parametrize("method", ["ngram", "self", "pruned", "reduced"])
+@pytest.mark.parametrize("method", ["ngram", "suffix", "self", "pruned", "reduced"])
 def test_greedy_tokens_do_not_change(
     engine: Callable[..., Engine], plain: Callable[..., dict[str, list[int]]], method: str, batch_size: int, gamma: int
 ) -> None:
@@ -154,7 +154,7 @@ def test_a_pruned_draft_is_accepted_in_part(engine: Callable[..., Engine]) -> No
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)
-@pytest.mark.parametrize("method", ["ngram", "self", "pruned", "reduced"])
+@pytest.mark.parametrize("method", ["ngram", "suffix", "self", "pruned", "reduced"])
 def test_coupled_verification_gives_the_same_sampled_tokens_for_the_same_seeds(
     engine: Callable[..., Engine], plain: Callable[..., dict[str, list[int]]], method: str, batch_size: int, gamma: int
 ) -> None:
@@ -163,7 +163,7 @@ def test_coupled_verification_gives_the_same_sampled_tokens_for_the_same_seeds(
     assert tokens(run(speculating, requests(*mixed))) == plain(*mixed, verification="coupled")
 
 
-@pytest.mark.parametrize("method", ["none", "ngram", "pruned", "reduced"])
+@pytest.mark.parametrize("method", ["none", "ngram", "suffix", "pruned", "reduced"])
 def test_sampled_tokens_do_not_depend_on_batch_mates(engine: Callable[..., Engine], method: str) -> None:
     def make(batch_size: int) -> Engine:
         return engine(method, 0 if method == "none" else 3, max_batch_size=batch_size)
@@ -183,7 +183,7 @@ def test_a_sampled_self_draft_is_accepted_under_both_verifiers(engine: Callable[
         assert speculating.counters.accepted >= 0.99 * speculating.counters.drafted
 
 
-@pytest.mark.parametrize("method", ["none", "ngram", "self", "pruned"])
+@pytest.mark.parametrize("method", ["none", "ngram", "suffix", "self", "pruned"])
 def test_every_token_is_counted_once(engine: Callable[..., Engine], method: str) -> None:
     speculating = engine(method, 0 if method == "none" else 3, max_batch_size=3)
     for steps in run(speculating, requests(GREEDY, SAMPLED)).values():
@@ -291,7 +291,7 @@ def assert_cache_is_a_fresh_prefill(engine: Engine) -> None:
         )
 
 
-@pytest.mark.parametrize("method", ["none", "ngram", "self", "pruned"])
+@pytest.mark.parametrize("method", ["none", "ngram", "suffix", "self", "pruned"])
 def test_after_every_step_the_cache_equals_a_fresh_prefill(engine: Callable[..., Engine], method: str) -> None:
     speculating = engine(method, 0 if method == "none" else 3, max_batch_size=3)
     for request in requests(GREEDY, SAMPLED):
@@ -395,7 +395,7 @@ def test_an_id_is_refused_while_it_is_in_use(engine: Callable[..., Engine]) -> N
 def test_any_schedule_of_joins_ends_and_aborts_leaves_tokens_and_cache_right(
     engine: Callable[..., Engine], plain: Callable[..., dict[str, list[int]]], data: st.DataObject
 ) -> None:
-    method = data.draw(st.sampled_from(["none", "ngram", "self", "pruned"]))
+    method = data.draw(st.sampled_from(["none", "ngram", "suffix", "self", "pruned"]))
     gamma = 0 if method == "none" else data.draw(st.integers(1, 4))
     speculating = engine(method, gamma, max_batch_size=data.draw(st.integers(1, 4)), verification="coupled")
     expected = plain(GREEDY, SAMPLED, verification="coupled")

@@ -46,7 +46,10 @@ def test_the_model_length_is_the_models_own_where_none_is_asked_for(target: Path
     [
         ({"gamma": 3}, "method none goes with gamma 0"),
         ({"method": "ngram"}, "others with gamma >= 1; got ngram with gamma 0"),
-        ({"method": "telepathy", "gamma": 1}, "unknown method 'telepathy'. Choose from: none, ngram, draft_model"),
+        (
+            {"method": "telepathy", "gamma": 1},
+            "unknown method 'telepathy'. Choose from: none, ngram, suffix, draft_model",
+        ),
         ({"method": "draft_model", "gamma": 1}, "needs the directory of a draft model"),
         ({"dtype": "int3"}, "unknown dtype 'int3'. Choose from: auto, float32"),
         ({"max_model_len": 257}, r"max_model_len must be 2\.\.256"),

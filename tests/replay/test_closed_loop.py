@@ -8,8 +8,8 @@ import pytest
 
 from specbench.errors import SpecbenchError
 from specbench.replay.client import StreamingClient
-from specbench.replay.closed_loop import ClosedLoopRun, run_closed_loop
-from specbench.replay.records import RequestTrace
+from specbench.replay.closed_loop import run_closed_loop
+from specbench.replay.records import ReplayRun, RequestTrace
 from specbench.replay.request import RequestSpec
 
 
@@ -22,7 +22,7 @@ def requests(lengths: list[int]) -> list[RequestSpec]:
 LENGTHS = [9, 3, 27, 6, 12, 3, 15, 9, 3, 21, 6, 3]
 
 
-async def run(url: str, batch_size: int, lengths: list[int] = LENGTHS) -> tuple[ClosedLoopRun, list[RequestTrace]]:
+async def run(url: str, batch_size: int, lengths: list[int] = LENGTHS) -> tuple[ReplayRun, list[RequestTrace]]:
     progress: list[RequestTrace] = []
     async with StreamingClient(url, "alphabet") as client:
         return await run_closed_loop(client, requests(lengths), batch_size, progress.append), progress

@@ -1,10 +1,11 @@
-"""Acceptance in vLLM's final event, as a real server sent it."""
+"""Acceptance where each engine tells it: vLLM's as a real server sent it, the others' as their sources have it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from specbench.replay.dialect import VLLM
+from specbench.replay.dialect import SGLANG, TENSORRT_LLM, VLLM
+from specbench.replay.records import RequestAcceptance
 
 
 def event(tokens: int, **report: Any) -> dict[str, Any]:
@@ -54,3 +55,28 @@ def test_a_request_in_which_nothing_was_drafted_has_empty_lists_not_unknown_ones
 def test_a_server_without_speculation_says_nothing_of_it() -> None:
     assert VLLM.acceptance({"choices": [], "metrics": {"time_to_first_token_ms": 1.0}}) is None
     assert VLLM.acceptance({"choices": []}) is None
+
+
+def test_sglang_tells_sums_and_a_histogram_in_an_event_of_its_own() -> None:
+    details = {
+        "spec_verify_ct": 6,
+        "spec_num_correct_drafts": 9,
+        "spec_num_proposed_drafts": 18,
+        "spec_accept_length": 16 / 6,
+        "spec_correct_drafts_histogram": [1, 2, 2, 1],
+    }
+    told = {"choices": [], "usage": None, "sglext": {"spec_tokens_details": details}}
+    # Of six passes five kept position 0, three position 1, one position 2.
+    assert SGLANG.acceptance(told) == RequestAcceptance(6, 18, 9, by_position=(5, 3, 1))
+    assert SGLANG.acceptance({"choices": [], "usage": {"completion_tokens": 16}}) is None
+
+
+def test_tensorrt_llm_tells_tokens_per_iteration_with_the_last_tokens() -> None:
+    """17 tokens in 7 iterations: one from the prefill, six steps, so ten beyond one a step."""
+    choice = {"finish_reason": "length", "avg_decoded_tokens_per_iter": 17 / 7}
+    ended = {"choices": [choice], "usage": {"completion_tokens": 17}}
+    assert TENSORRT_LLM.acceptance(ended) == RequestAcceptance(steps=6, drafted=None, accepted=10)
+    running = {"choices": [{**choice, "finish_reason": None}], "usage": {"completion_tokens": 17}}
+    assert TENSORRT_LLM.acceptance(running) is None
+    silent = {"choices": [{**choice, "avg_decoded_tokens_per_iter": None}], "usage": {"completion_tokens": 17}}
+    assert TENSORRT_LLM.acceptance(silent) is None

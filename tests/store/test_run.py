@@ -27,8 +27,9 @@ def tuples(values: st.SearchStrategy, **sizes: int) -> st.SearchStrategy:  # typ
 
 
 acceptances = st.builds(
-    RequestAcceptance, steps=small, drafted=small, accepted=small,
+    RequestAcceptance, steps=small, drafted=st.none() | small, accepted=small,
     per_step_drafted=st.none() | tuples(small), per_step_accepted=st.none() | tuples(small),
+    by_position=st.none() | tuples(small),
 )  # fmt: skip
 traces = st.builds(
     RequestTrace,
@@ -159,3 +160,10 @@ def test_a_cell_file_without_its_record_is_told(tmp_path: Path) -> None:
     pq.write_table(table, path)
     with pytest.raises(SpecbenchError, match=r"not a specbench measurement .* Delete it and run with --resume"):
         cell_file.read(path)
+
+
+def test_a_cell_that_an_earlier_version_wrote_without_positions_is_still_read(tmp_path: Path) -> None:
+    cell_file.write(tmp_path / "new.parquet", a_measurement())
+    table = pq.read_table(tmp_path / "new.parquet")
+    pq.write_table(table.drop_columns(["by_position"]), tmp_path / "old.parquet")
+    assert cell_file.read(tmp_path / "old.parquet") == a_measurement()

@@ -36,7 +36,9 @@ def test_what_changes_a_measurement_cannot_be_resumed_and_is_named(manifest, cha
         check_same_identity(manifest(), manifest(**change), Path("run"))
 
 
-@pytest.mark.parametrize("change", [{"gpu_price": 3.0}, {"replicates": 5}, {"repeats": 2}, {"ready_timeout": 9.0}])
+@pytest.mark.parametrize(
+    "change", [{"gpu_price": 3.0}, {"replicates": 5}, {"repeats": 2}, {"until_ci": 0.03}, {"ready_timeout": 9.0}]
+)
 def test_prices_and_more_measurements_can_be_added_later(manifest, change: dict[str, object]) -> None:  # type: ignore[no-untyped-def]
     check_same_identity(manifest(), manifest(**change), Path("run"))
 

@@ -35,6 +35,15 @@ def test_batch_sizes_and_repeats_never_cost_a_launch(
     assert len({m.id for m in plan.measurements}) == len(plan.measurements)
 
 
+def test_the_baseline_measured_again_is_an_arm_among_the_others() -> None:
+    plan = make_plan(SweepConfig(workload=(Path("w.jsonl"),), gamma=(2,), replicates=2, baseline_vs_baseline=True))
+    assert [launch.id for launch in plan.launches] == [
+        *("none-r0", "none-again-r0", "ngram-g2-r0"),
+        *("ngram-g2-r1", "none-again-r1", "none-r1"),
+    ]
+    assert len({m.id for m in plan.measurements}) == len(plan.measurements)
+
+
 def test_both_baselines_are_two_arms_with_settings_of_their_own() -> None:
     config = SweepConfig(workload=("w.jsonl",), backend="vllm", gamma=(2,), replicates=1, baseline="both")
     plan = make_plan(config)

@@ -14,7 +14,13 @@ from specbench.errors import SpecbenchError
 from specbench.sweep import preflight
 from specbench.sweep.config import SweepConfig
 from specbench.sweep.plan import make_plan
-from specbench.sweep.preflight import check_memory, describe_starts, kv_bytes_per_token, weight_bytes
+from specbench.sweep.preflight import (
+    check_memory,
+    describe_starts,
+    kv_bytes_per_token,
+    weight_bytes,
+    weight_bytes_per_pass,
+)
 from specbench.telemetry.inventory import Gpu
 
 # Llama-3.1-8B: 32 layers, 8 heads of 128 for keys and values.
@@ -50,6 +56,27 @@ def notes(target: Path, settings: SweepConfig, *drafters: Path) -> list[str]:
     said: list[str] = []
     check_memory(settings, settings.engine_options(), target, drafters, said.append)
     return said
+
+
+@pytest.mark.parametrize(
+    ("shape", "gigabytes"),
+    [
+        ({"vocab_size": 125_000, "tie_word_embeddings": False}, 16 - 1.024),  # 125,000 rows of 4096 in bfloat16
+        ({"vocab_size": 125_000, "tie_word_embeddings": True}, 16),
+        ({"vocab_size": 125_000, "num_local_experts": 1}, 16 - 1.024),
+        ({"num_local_experts": 8}, None),
+        ({"n_routed_experts": 256}, None),
+    ],
+)
+def test_a_pass_reads_all_weights_but_the_rows_that_it_looks_up(
+    tmp_path: Path, shape: dict[str, object], gigabytes: float | None
+) -> None:
+    read = weight_bytes_per_pass(model(tmp_path / "m", 16, **shape), "bfloat16", None)
+    assert read == (None if gigabytes is None else pytest.approx(gigabytes * 1e9, rel=1e-6))
+
+
+def test_where_no_weights_are_nothing_is_said_of_them(tmp_path: Path) -> None:
+    assert weight_bytes_per_pass(tmp_path / "meta-llama" / "no-such-directory", "bfloat16", None) is None
 
 
 def test_a_token_of_llama_8b_takes_128_kib_of_kv_cache(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specbench.errors import SpecbenchError
-from specbench.telemetry.prometheus import Metrics, counter_delta, parse, scrape
+from specbench.telemetry.prometheus import Metrics, any_reset, counter_delta, parse, scrape
 
 TEXT = """\
 # HELP vllm:generation_tokens_total Number of generation tokens processed.
@@ -61,6 +61,15 @@ def test_a_counter_that_vanished_is_a_reset():
         delta = counter_delta(ranks(100, 50), after, TOKENS)
         assert delta is not None
         assert delta.reset
+
+
+def test_a_reset_of_any_counter_is_found_and_a_gauge_that_falls_is_none():
+    gauge = {"vllm:kv_cache_usage_perc": {frozenset(): 0.9}}
+    before, grown = {**ranks(10), **ranks(5, name=POSITIONS), **gauge}, {**ranks(11), **ranks(5, name=POSITIONS)}
+    assert not any_reset(before, {**grown, "vllm:kv_cache_usage_perc": {frozenset(): 0.1}}, "vllm:")
+    assert any_reset(before, {**grown, **ranks(4, name=POSITIONS)}, "vllm:")
+    assert any_reset(before, ranks(11), "vllm:")
+    assert not any_reset(before, ranks(11), "sglang:")
 
 
 def test_a_label_set_that_is_new_started_at_zero():

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 METHODS = {
     "none": "specbench.decoder.drafters.none",
     "ngram": "specbench.decoder.drafters.ngram",
+    "suffix": "specbench.decoder.drafters.suffix",
     "draft_model": "specbench.decoder.drafters.draft_model",
     "eagle3": "specbench.decoder.drafters.eagle3",
 }

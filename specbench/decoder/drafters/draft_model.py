@@ -32,7 +32,7 @@ class DraftModel:
     needs_hidden: tuple[int, ...] = ()
 
     def __init__(self, model: Llama, rows: int, slots: int) -> None:
-        self._model = model
+        self.model = model
         self._cache = KVCache(model.config, rows, slots, model.dtype, model.device)
         self._seen = [0] * rows
         self._drafted_through = 0
@@ -40,7 +40,7 @@ class DraftModel:
         self.weights_bytes = model.weights_bytes
 
     def prefill(self, row: int, sequence: SequenceState, hidden: Tensor | None) -> None:
-        prefill(self._model, self._cache, row, sequence.tokens, logits=0)
+        prefill(self.model, self._cache, row, sequence.tokens, logits=0)
         self._seen[row] = len(sequence.tokens)
 
     def propose(self, batch: Batch, limits: Sequence[int]) -> Draft:
@@ -51,9 +51,9 @@ class DraftModel:
         drafted, probs = [], []
         for step in range(gamma):
             view = self._cache.at(slice(0, batch.size), positions, positions, used=max(lengths) + step)
-            logits = self._model.forward(tokens, view, logits=1).logits
+            logits = self.model.forward(tokens, view, logits=1).logits
             positions = positions[:, -1:] + 1
-            tokens, q = choose(batch, logits, positions, self._model.config.vocab_size, self._model.token_ids)
+            tokens, q = choose(batch, logits, positions, self.model.config.vocab_size, self.model.token_ids)
             if q is not None:
                 probs.append(q)
             drafted.append(tokens)

@@ -27,7 +27,7 @@ class Eagle3Drafter:
     name = "eagle3"
 
     def __init__(self, head: Eagle3Head, rows: int, slots: int) -> None:
-        self._head = head
+        self.head = head
         self._cache = KVCache(head.config.layer, rows, slots, head.dtype, head.device)
         # Per row: the target's features of the newest positions, [taps, hidden_size] each times their number. The
         # last of them is that of the newest token but one.
@@ -45,15 +45,15 @@ class Eagle3Drafter:
         # The prompt's last position waits: the token to pair it with is not known yet.
         following, features = sequence.tokens[1:], hidden[0]
         for start in range(0, len(following), CHUNK):
-            tokens = torch.tensor([following[start : start + CHUNK]], dtype=torch.int64, device=self._head.device)
+            tokens = torch.tensor([following[start : start + CHUNK]], dtype=torch.int64, device=self.head.device)
             end = start + tokens.shape[1]
-            positions = torch.arange(start, end, device=self._head.device)[None]
+            positions = torch.arange(start, end, device=self.head.device)[None]
             view = self._cache.at(slice(row, row + 1), positions, positions, used=end)
-            self._head.forward(tokens, self._head.fuse(features[None, start:end]), view)
+            self.head.forward(tokens, self.head.fuse(features[None, start:end]), view)
         self._waiting[row] = [features[-1:]]
 
     def propose(self, batch: Batch, limits: Sequence[int]) -> Draft:
-        head, gamma, longest = self._head, max(limits), max(batch.lengths())
+        head, gamma, longest = self.head, max(limits), max(batch.lengths())
         tokens, positions, features = self._verified(batch)
         hidden = head.fuse(features)
         drafted, probs = [], []

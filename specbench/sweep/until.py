@@ -1,0 +1,46 @@
+"""Replicates until every speedup is known well enough, or there are as many as are allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from specbench.store.measurement import Measurement
+from specbench.sweep.plan import make_plan
+from specbench.sweep.progress import Progress
+from specbench.sweep.runner import Sweep, run_sweep
+
+HalfWidths = Callable[[Sequence[Measurement]], Mapping[str, float]]
+"""From what was measured to the share to which each cell's speedup is known, by an interval that allows looking."""
+
+
+async def run_until_known(sweep: Sweep, progress: Progress, half_widths: HalfWidths) -> None:
+    """Run the plan; with `until_ci`, go on one replicate at a time, in the plan's own alternating order.
+
+    A run that was interrupted goes on where it was: what the store holds is not measured again.
+    """
+    config = sweep.config
+    if config.until_ci is None:
+        await run_sweep(sweep, progress)
+        return
+    replicates = max([config.replicates, *(m.replicate + 1 for m in sweep.store.measurements())])
+    while True:
+        extended = config.model_copy(update={"replicates": replicates})
+        await run_sweep(replace(sweep, plan=make_plan(extended)), progress)
+        widths = half_widths(sweep.store.measurements())
+        wide = {cell: width for cell, width in widths.items() if width > config.until_ci}
+        progress.note(_state(widths, wide, config.until_ci, replicates))
+        if not wide or replicates >= config.max_replicates:
+            return
+        replicates += 1
+
+
+def _state(widths: Mapping[str, float], wide: Mapping[str, float], until: float, replicates: int) -> str:
+    if not widths:
+        return "no cell has a speedup, so more replicates would tell nothing."
+    if not wide:
+        return f"after {replicates} replicates every speedup is known to ±{until:.1%}."
+    worst = max(wide, key=lambda cell: wide[cell])
+    known = f"±{wide[worst]:.1%}" if wide[worst] < 10 else "nothing yet"
+    unknown = f"{len(wide)} of {len(widths)} speedups are not known to ±{until:.1%}"
+    return f"after {replicates} replicates {unknown}; {worst}: {known}."

@@ -1,0 +1,64 @@
+"""Who used the processors: the client, the server's processes, or others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from specbench.telemetry.machine import machine_load
+
+SPIN = "import time\nprint('spinning', flush=True)\nwhile True: pass"
+
+
+@contextmanager
+def spinning() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that keeps a core busy, once it does."""
+    process = subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def own_seconds() -> float:
+    times = os.times()
+    return times.user + times.system
+
+
+def test_the_clients_own_time_is_what_the_kernel_gave_it() -> None:
+    begun, used = time.perf_counter(), own_seconds()
+    with machine_load(os.getpid()) as load:
+        while own_seconds() - used < 0.3:
+            pass
+    wall = time.perf_counter() - begun
+    assert load.client_percent is not None
+    assert 100 * 0.25 / wall <= load.client_percent <= 110
+    assert load.cores == len(os.sched_getaffinity(0))
+
+
+def test_a_busy_process_counts_as_other_unless_it_is_the_server() -> None:
+    with spinning() as process:
+        with machine_load(os.getpid()) as theirs:
+            time.sleep(0.6)
+        with machine_load(process.pid) as ours:
+            time.sleep(0.6)
+    assert theirs.other_percent is not None
+    assert ours.other_percent is not None
+    assert theirs.other_percent > 10
+    assert ours.other_percent >= 0
+
+
+def test_a_server_that_is_gone_leaves_the_rest_to_tell() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    with machine_load(process.pid) as load:
+        time.sleep(0.05)
+    assert load.client_percent is not None
+    assert load.other_percent is not None

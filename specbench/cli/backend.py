@@ -90,6 +90,7 @@ def command(
     verification: str | None = typer.Option(None, help="Of the reference decoder: rejection or coupled."),
     python: Path | None = typer.Option(None, help="Interpreter of the engine's environment."),
     container: str | None = typer.Option(None, help="Image to run the engine in."),
+    scenario: Path | None = typer.Option(None, help="What the simulated backend does, as YAML."),
     engine_arg: list[str] | None = typer.Option(None, help="Appended to the engine's command line; repeatable."),
     tensor_parallel: int | None = typer.Option(None),
     quantization: str | None = typer.Option(None),
@@ -179,6 +180,6 @@ def _shell(command: Command) -> str:
 
 
 def _where(name: str, environments: list[Any]) -> str:
-    if name == "reference":
+    if name in ("reference", "simulated"):
         return "comes with specbench"
     return "; ".join(f"{e.version} ({e.variant})" for e in environments) or "no: specbench backend install " + name

@@ -10,7 +10,23 @@ import typer
 from typer.core import TyperGroup
 
 from specbench import __version__
-from specbench.cli import backend, compare, doctor, report, serve, sweep, train, workload
+from specbench.cli import (
+    backend,
+    baseline,
+    claim,
+    compare,
+    doctor,
+    gate,
+    gpus,
+    power,
+    profile,
+    report,
+    serve,
+    sweep,
+    train,
+    verify,
+    workload,
+)
 from specbench.errors import SpecbenchError
 
 
@@ -47,15 +63,22 @@ def _options(
 app.command(short_help="The main job: measure speculation against plain decoding.")(sweep.sweep)
 app.command(short_help="Show a run again, and write its report anew.")(report.report)
 app.command(short_help="Do two engines give the same tokens and accept the same drafts?")(compare.compare)
-app.command(short_help="The reference decoder as an OpenAI-compatible server.")(serve.serve)
+app.command(short_help="Are outputs unchanged by speculation, greedy and sampled?")(verify.verify)
+app.command(short_help="The acceptance of every gamma, from logs or one pass.")(profile.profile)
+app.command(short_help="An OpenAI-compatible server: reference decoder or known truth.")(serve.serve)
 app.add_typer(workload.app, name="workload", short_help="Look at files of prompts.")
 app.add_typer(backend.app, name="backend", short_help="Engines: list, install, print the command that starts one.")
 app.add_typer(train.app, name="train", short_help="A drafter for your own target and prompts.")
+app.command(short_help="How much to measure, to see a change of some size.")(power.power)
+app.command(short_help="For CI: is it slower than it was, or are outputs wrong?")(gate.gate)
+app.add_typer(baseline.app, name="baseline", short_help="Keep a run's figures for the gate.")
+app.command(short_help="Is a published figure possible?")(claim.claim)
+app.command(short_help="GPUs: memory, bandwidth, FLOP/s, prices.")(gpus.gpus)
 app.command(short_help="What is here, what is missing, what was left behind.")(doctor.doctor)
 
 
 def main() -> None:
-    """Entry point. Exit codes: 0 done, 1 bad input or environment, 2 usage, 3 negative verdict, 5 some cells failed."""
+    """Entry point. Exit codes: 0 done, 1 bad input, 2 usage, 3 negative verdict, 4 inconclusive, 5 cells failed."""
     try:
         app()
     except SpecbenchError as error:

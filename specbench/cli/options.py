@@ -27,6 +27,27 @@ def whole_numbers(text: str, flag: str) -> list[int]:
         ) from None
 
 
+def numbers(text: str, flag: str) -> list[float]:
+    """`0.5,2,4` as a list of numbers."""
+    try:
+        return [float(part) for part in words(text, flag)]
+    except ValueError:
+        raise SpecbenchError(f"{flag}: expected numbers separated by commas, as in 0.5,2,4; got {text!r}.") from None
+
+
+def percentage(text: str, flag: str) -> float:
+    """`3%` as a share of 1, above 0 and below 1."""
+    from specbench.sweep.quantities import share
+
+    try:
+        value = share(text)
+    except ValueError as error:
+        raise SpecbenchError(f"{flag}: {error}; got {text!r}.") from None
+    if not isinstance(value, float) or not 0 < value < 1:
+        raise SpecbenchError(f"{flag}: expected more than 0% and less than 100%; got {text!r}.")
+    return value
+
+
 def pairs(text: str, flag: str, form: str = "METHOD=DIRECTORY, as in draft_model=./my-draft") -> dict[str, str]:
     """`a=x,b=y` as a mapping."""
     found = {}
@@ -43,6 +64,17 @@ def values(text: str, flag: str) -> dict[str, Any]:
     return {name: _value(value) for name, value in pairs(text, flag, "NAME=VALUE, as in enable_thinking=false").items()}
 
 
+def bounds(text: str, flag: str) -> Any:
+    """`ttft_p95=500ms,tpot_p95=50ms` as a mapping to seconds."""
+    from specbench.sweep.quantities import latency_bounds
+
+    written = pairs(text, flag, "METRIC_pPERCENTILE=TIME, as in ttft_p95=500ms")
+    try:
+        return latency_bounds(written)
+    except ValueError as error:
+        raise SpecbenchError(f"{flag}: {error}; got {text!r}.") from None
+
+
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
@@ -56,6 +88,8 @@ _READ: Mapping[str, Callable[[str, str], Any]] = {
     "drafter": pairs,
     "gamma": whole_numbers,
     "batch_size": whole_numbers,
+    "request_rate": numbers,
+    "slo": bounds,
     "chat_template_kwargs": values,
 }
 """Options that are written as text on the command line and are something else in a configuration."""

@@ -19,13 +19,16 @@ def report(
         None, help="One-off cost of switching speculation on.", rich_help_panel=_MONEY
     ),
     tokens_per_month: float | None = typer.Option(None, help="Output tokens served per month.", rich_help_panel=_MONEY),
+    slo: str | None = typer.Option(
+        None, help="Latency bounds for goodput, instead of the run's: ttft_p95=500ms,tpot_p95=50ms."
+    ),
     json_output: bool = typer.Option(False, "--json", help="Print everything as one JSON object, for machines."),
     quiet: bool = typer.Option(False, "--quiet", help="Write the files and print nothing."),
 ) -> None:
     """Show a run again: table and verdict here; HTML, Markdown, CSV, Parquet, JSON and plots as files.
 
     Works on a run that is still going, was interrupted, or failed in part: it reports what is there.
-    A new price needs no new measurement.
+    A new price or SLO needs no new measurement.
 
     Example: specbench report reports/20300101-120000-reference-chat --gpu-price 3.10
     """

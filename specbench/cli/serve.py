@@ -1,7 +1,8 @@
-"""`specbench serve`: the reference decoder as an OpenAI-compatible server."""
+"""`specbench serve`: the reference decoder, or the known-truth server, as an OpenAI-compatible server."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Optional
 
 import typer
@@ -9,7 +10,7 @@ import typer
 
 def serve(
     target: str = typer.Option("demo", help="The model: demo, a local directory, or a hub id."),
-    method: str = typer.Option("none", help="none, ngram, draft_model or eagle3."),
+    method: str = typer.Option("none", help="none, ngram, suffix, draft_model or eagle3."),
     gamma: int = typer.Option(0, min=0, help="Tokens proposed per step; 0 with method none."),
     drafter: Optional[str] = typer.Option(None, help="Directory or hub id of the draft model."),  # noqa: UP045
     port: int = typer.Option(8000, min=0, max=65535, help="0 takes a free port and prints it."),
@@ -21,33 +22,56 @@ def serve(
         "rejection", help="How sampled drafts are verified: rejection, or coupled (a seed fixes the tokens)."
     ),
     threads: Optional[int] = typer.Option(None, min=1, help="CPU threads; all cores by default."),  # noqa: UP045
+    scenario: Optional[Path] = typer.Option(  # noqa: UP045
+        None, help="No model: a server that does what this YAML file says (docs/scenarios.md), in an engine's format."
+    ),
+    truth: Optional[Path] = typer.Option(  # noqa: UP045
+        None, help="With --scenario: log every step of every request here, as JSON lines."
+    ),
 ) -> None:
     """Serve a model with the reference speculative decoder over the OpenAI-compatible HTTP API.
+
+    With --scenario no model runs: acceptance, step times, streams and faults come from a file, and --truth logs them.
 
     Example: specbench serve --target demo --method ngram --gamma 4 --port 0
     """
     import os
 
-    from specbench.backends.base import Launch
+    from specbench.backends.base import EngineOptions, Launch
     from specbench.backends.reference import ReferenceBackend
+    from specbench.backends.simulated import SimulatedBackend
     from specbench.drafter import resolve_drafter
+    from specbench.errors import SpecbenchError
     from specbench.speculation import Speculation
     from specbench.target import resolve_target
 
-    speculation = Speculation(method, gamma, drafter and str(resolve_drafter(method, drafter)))
-    command = ReferenceBackend().command(
-        Launch(
-            target=resolve_target(target),
+    if scenario is not None:
+        launch = Launch(
+            target=Path(target),
             target_name=target,
-            speculation=speculation,
+            speculation=Speculation(method, gamma, drafter),
             max_batch_size=max_batch_size,
             max_model_len=max_model_len,
-            dtype=dtype,
-            device=device,
-            verification=verification,
-            threads=threads,
+            options=EngineOptions(scenario=scenario, engine_args=("--truth", str(truth)) if truth else ()),
         )
-    )
+        command = SimulatedBackend().command(launch)
+    elif truth is not None:
+        raise SpecbenchError("--truth logs what a scenario's server does: add --scenario FILE.")
+    else:
+        speculation = Speculation(method, gamma, drafter and str(resolve_drafter(method, drafter)))
+        command = ReferenceBackend().command(
+            Launch(
+                target=resolve_target(target),
+                target_name=target,
+                speculation=speculation,
+                max_batch_size=max_batch_size,
+                max_model_len=max_model_len,
+                dtype=dtype,
+                device=device,
+                verification=verification,
+                threads=threads,
+            )
+        )
     # Started by hand it may outlive the shell, under nohup say; started by a sweep it must not.
     argv = [part.replace("{port}", str(port)) for part in command.argv if part != "--die-with-parent"]
     os.execve(argv[0], argv, {**os.environ, **command.env})

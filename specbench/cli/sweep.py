@@ -19,7 +19,7 @@ def sweep(
     workload: str | None = typer.Option(
         None, help="Prompt file(s), comma-separated; each is measured by itself.", rich_help_panel=_WHAT
     ),
-    backend: str | None = typer.Option(None, help="The engine: reference or vllm.", rich_help_panel=_WHAT),
+    backend: str | None = typer.Option(None, help="The engine: reference, vllm or simulated.", rich_help_panel=_WHAT),
     target: str | None = typer.Option(
         None, help="The model: demo, a local directory, or a hub id.", rich_help_panel=_WHAT
     ),
@@ -36,8 +36,26 @@ def sweep(
     batch_size: str | None = typer.Option(
         None, help="Requests kept in flight; comma-separated.", rich_help_panel=_WHAT
     ),
+    request_rate: str | None = typer.Option(
+        None,
+        help="Requests per second, comma-separated: an open loop instead of batch sizes. The largest --batch-size is "
+        "then the server's limit.",
+        rich_help_panel=_WHAT,
+    ),
+    arrival: str | None = typer.Option(
+        None,
+        help="How an open loop's requests come: poisson, gamma:CV (2 is bursty), constant, or trace:FILE (with its own "
+        "times where no rate is given).",
+        rich_help_panel=_LOAD,
+    ),
+    slo: str | None = typer.Option(
+        None, help="Latency bounds for goodput: ttft_p95=500ms,tpot_p95=50ms (or e2e).", rich_help_panel=_LOAD
+    ),
     prompts: int | None = typer.Option(
         None, help="How many prompts of each workload (a fixed random choice); all by default.", rich_help_panel=_LOAD
+    ),
+    requests: int | None = typer.Option(
+        None, help="Requests per measurement; prompts are sent again where they are fewer.", rich_help_panel=_LOAD
     ),
     max_tokens: int | None = typer.Option(None, help="Output tokens per request.", rich_help_panel=_LOAD),
     temperature: float | None = typer.Option(None, help="0 is greedy decoding.", rich_help_panel=_LOAD),
@@ -53,6 +71,20 @@ def sweep(
     replicates: int | None = typer.Option(
         None, help="Launches of each arm, interleaved; confidence intervals rest on them.", rich_help_panel=_RUN
     ),
+    until_ci: str | None = typer.Option(
+        None,
+        help="Add replicates until every speedup is known to so much either way, such as 3%.",
+        rich_help_panel=_RUN,
+    ),
+    max_replicates: int | None = typer.Option(
+        None, help="Where --until-ci stops all the same; 20 by default.", rich_help_panel=_RUN
+    ),
+    baseline_vs_baseline: bool | None = typer.Option(
+        None,
+        "--baseline-vs-baseline/--no-baseline-vs-baseline",
+        help="Measure the baseline a second time, as if it were a method: the noise floor of every speedup.",
+        rich_help_panel=_RUN,
+    ),
     dtype: str | None = typer.Option(None, help="float32 or bfloat16.", rich_help_panel=_WHAT),
     device: str | None = typer.Option(None, help="cpu or cuda.", rich_help_panel=_WHAT),
     threads: int | None = typer.Option(None, help="CPU threads of the engine.", rich_help_panel=_WHAT),
@@ -64,6 +96,11 @@ def sweep(
     ),
     container: str | None = typer.Option(
         None, help="Image to run the engine in, with docker or podman.", rich_help_panel=_ENGINE
+    ),
+    scenario: Path | None = typer.Option(
+        None,
+        help="What --backend simulated does, as YAML: acceptance and step times of hardware that one does not have.",
+        rich_help_panel=_ENGINE,
     ),
     engine_arg: list[str] | None = typer.Option(
         None,
@@ -120,6 +157,12 @@ def sweep(
         help="Leave out broken workload lines, and count them.",
         rich_help_panel=_LOAD,
     ),
+    allow_lossy: bool | None = typer.Option(
+        None,
+        "--allow-lossy/--no-allow-lossy",
+        help="Measure even if the engine accepts drafts that the target would not.",
+        rich_help_panel=_ENGINE,
+    ),
     save_events: bool | None = typer.Option(
         None, "--save-events/--no-save-events", help="Keep the raw event streams in the run.", rich_help_panel=_RUN
     ),
@@ -140,7 +183,8 @@ def sweep(
     """Measure speculative decoding against plain decoding, on your prompts, over batch sizes and gammas.
 
     Starts the engine once per method, gamma and replicate, keeps each batch size in flight in a closed loop, compares
-    every output with the baseline's, and writes a report.
+    every output with the baseline's, and writes a report. With --request-rate requests come by the clock instead (an
+    open loop): latency is then counted from when each was due, queue included.
 
     Example: specbench sweep --workload workloads/chat.jsonl --method ngram --gamma 2,4 --batch-size 1,4 --gpu-price 2.5
     """
@@ -193,6 +237,16 @@ def _print_plan(config: SweepConfig, output: Path | None, *, resume: bool, as_js
         f"{f' besides the {len(done)} that are done' if done else ''}. Starts are one per method, gamma and replicate; "
         "batch sizes and workloads share them. A measurement sends every prompt once, and at least four requests per "
         "slot of its batch size; how long that takes, the first ones show."
+        f"{_more_replicates(config)}"
+    )
+
+
+def _more_replicates(config: SweepConfig) -> str:
+    if config.until_ci is None:
+        return ""
+    return (
+        f" Then one replicate at a time (--until-ci {config.until_ci:.1%}), up to {config.max_replicates} in all: "
+        f"{(config.max_replicates - config.replicates) * len(config.speculations())} more starts at most."
     )
 
 
@@ -235,8 +289,9 @@ async def _measure(prepared: Sweep, progress: Any) -> None:
     import contextlib
     import signal
 
+    from specbench.analysis.precision import half_widths
     from specbench.sweep.margins import probe_margins
-    from specbench.sweep.runner import run_sweep
+    from specbench.sweep.until import run_until_known
 
     task = asyncio.current_task()
     assert task is not None
@@ -246,6 +301,6 @@ async def _measure(prepared: Sweep, progress: Any) -> None:
             if signal.getsignal(signum) is signal.SIG_IGN:  # under nohup it shall go on
                 continue
             asyncio.get_running_loop().add_signal_handler(signum, task.cancel)
-    await run_sweep(prepared, progress)
+    await run_until_known(prepared, progress, half_widths)
     await probe_margins(prepared, progress)
     prepared.store.compact()

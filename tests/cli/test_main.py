@@ -37,7 +37,10 @@ def test_help_imports_nothing_heavy() -> None:
 def test_commands(specbench) -> None:  # type: ignore[no-untyped-def]
     listed = specbench("--help").stdout.partition("Commands:")[2]
     commands = [line.split()[0] for line in listed.splitlines() if line.strip()]
-    assert set(commands) == {"sweep", "report", "compare", "serve", "workload", "backend", "train", "doctor"}
+    assert set(commands) == {
+        *("sweep", "report", "compare", "verify", "profile", "serve", "power", "claim", "gpus"),
+        *("doctor", "workload", "backend", "train"),
+    }
 
 
 def test_version(specbench) -> None:  # type: ignore[no-untyped-def]

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specbench.cli import options
 from specbench.cli.options import pairs, values, whole_numbers, words
 from specbench.errors import SpecbenchError
 
@@ -33,3 +34,25 @@ def test_a_mistake_names_the_flag_and_quotes_the_text(read, text: str) -> None: 
     with pytest.raises(SpecbenchError, match="--flag") as caught:
         read(text, "--flag")
     assert repr(text.split(",")[0] if read is pairs else text) in str(caught.value)
+
+
+def test_rates_and_bounds_are_read_as_numbers_and_times() -> None:
+    written = {"request_rate": "0.5,2", "slo": "ttft_p95=500ms,tpot_p99=50ms"}
+    assert options.given(written, written.keys()) == {
+        "request_rate": [0.5, 2.0],
+        "slo": {"ttft_p95": 0.5, "tpot_p99": pytest.approx(0.05)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "sentence"),
+    [
+        ("request_rate", "fast", "--request-rate: expected numbers separated by commas"),
+        ("slo", "ttft_p95", "--slo: expected METRIC_pPERCENTILE=TIME"),
+        ("slo", "ttft=1s", "--slo: 'ttft' is none of ttft, tpot and e2e"),
+        ("slo", "ttft_p95=soon", "--slo: expected a time such as 500ms"),
+    ],
+)
+def test_what_is_no_rate_and_no_bound_is_one_sentence(option: str, text: str, sentence: str) -> None:
+    with pytest.raises(SpecbenchError, match=sentence):
+        options.given({option: text}, [option])

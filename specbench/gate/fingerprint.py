@@ -1,0 +1,101 @@
+"""What two runs must have in common to be compared, and what may differ and is then named."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from specbench.errors import SpecbenchError
+from specbench.gate.snapshot import Snapshot
+from specbench.sweep.config import CONTINUABLE, SweepConfig
+
+_GRID = ("workload", "method", "gamma", "batch_size", "request_rate")
+_UNDER_TEST = ("drafter", "python", "container", "scenario")
+"""Where the engine and the drafter come from: a new version of either is what gates are for."""
+
+_ELSEWHERE = ("target", "arrival", "baseline_vs_baseline", "allow_lossy", "skip_bad_lines")
+_FREE = {*_GRID, *_UNDER_TEST, *_ELSEWHERE, *CONTINUABLE}
+
+WORK = ("prompts", "requests", "max_tokens", "temperature", "top_p", "top_k", "seed", "chat_template_kwargs")
+"""Options that say what requests are sent: the same even where two configurations are compared."""
+
+_ENGINE = [name for name in SweepConfig.model_fields if name not in _FREE and name not in WORK]
+
+
+def fingerprint(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Target, prompts, hardware, and every engine option but its version, flat."""
+    config, target = manifest["config"], manifest.get("target", {})
+    return {
+        "backend": config.get("backend"),
+        "target": target.get("digest") or target.get("name"),
+        "hardware": manifest.get("hardware", {}).get("kind"),
+        **{f"workload {w['name']}": w["sha256"] for w in manifest.get("workloads", ())},
+        "arrivals": (manifest.get("arrivals") or {}).get("sha256") or config.get("arrival"),
+        "largest batch size": max(config.get("batch_size", (0,))),
+        **{f"--{name.replace('_', '-')}": config[name] for name in (*WORK, *_ENGINE) if name in config},
+    }
+
+
+def made_with(manifest: Mapping[str, Any], launches: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Versions, drafters, code and environment, flat."""
+    config = manifest["config"]
+    engines = sorted({f"{record['engine']} {record['version']}" for record in launches.values()})
+    git = manifest.get("git") or {}
+    found: dict[str, Any] = {
+        "engine": ", ".join(engines),
+        **{f"version of {name}": version for name, version in manifest.get("versions", {}).items()},
+        "commit": git.get("commit"),
+        "measuring code": manifest.get("code"),
+        **{f"drafter {method}": digest for method, digest in manifest.get("drafters", {}).items()},
+        "container": config.get("container"),
+        "scenario": manifest.get("simulated", {}).get("sha256"),
+        **{f"variable {name}": value for name, value in manifest.get("environment", {}).items()},
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def refuse_unlike(baseline: Snapshot, candidate: Snapshot, *, same_session: bool = False) -> None:
+    """Raises SpecbenchError, with the reasons, where a comparison would say nothing.
+
+    same_session: two configurations on one machine, whose engine options are what is compared
+    What only one of both knows (an option of a newer specbench, a workload that the other lacks) is no difference.
+    """
+    names = baseline.fingerprint.keys() & candidate.fingerprint.keys()
+    if same_session:
+        work = {f"--{name.replace('_', '-')}" for name in WORK}
+        names = {n for n in names if n in ("target", "arrivals") or n.startswith("workload ") or n in work}
+    different = differences(baseline.fingerprint, candidate.fingerprint, names)
+    if not different:
+        return
+    way_out = (
+        "Give both configurations the same target and requests."
+        if same_session
+        else "Measure the baseline anew under the candidate's conditions and save it (specbench baseline save), or "
+        "compare two configurations on one machine with gate --interleave."
+    )
+    raise SpecbenchError(f"{baseline.run} and {candidate.run} cannot be compared: {'; '.join(different)}. {way_out}")
+
+
+def changes(baseline: Snapshot, candidate: Snapshot) -> list[str]:
+    """What differs between the two runs and may be why a figure changed, in words."""
+    names = {*baseline.made_with, *candidate.made_with}
+    named = differences(baseline.made_with, candidate.made_with, names)
+    return named + differences(
+        baseline.fingerprint, candidate.fingerprint, baseline.fingerprint.keys() & candidate.fingerprint.keys()
+    )
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any], names: Collection[str]) -> list[str]:
+    """`name: before → after` for each that differs, in the order of `before`."""
+    order = [name for name in dict.fromkeys([*before, *after]) if name in names]
+    return [
+        f"{name}: {_short(before.get(name))} → {_short(after.get(name))}"
+        for name in order
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _short(value: Any) -> str:
+    """Hashes by their first digits."""
+    text = "none" if value is None else str(value)
+    return f"{text[:10]}…" if len(text) >= 40 and all(c in "0123456789abcdef" for c in text) else text

@@ -1,0 +1,69 @@
+"""What a gate can compare: each metric's direction, and its figure in one replicate of a cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specbench.analysis.cell_summary import CellSummary
+from specbench.analysis.latency import PERCENTILES
+from specbench.analysis.marks import VOIDING
+
+COST = "cost_per_million_output_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """name: the key of `--json` and column of cells.csv (docs/columns.md)
+
+    more_is_better: its direction
+    of_speculation: whether plain decoding has none
+    raw: a time or a rate as it is, which a slow day moves; speedups are ratios to the run's own baseline, acceptance
+        counts tokens
+    """
+
+    name: str
+    more_is_better: bool = True
+    of_speculation: bool = False
+    raw: bool = True
+
+
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("speedup", of_speculation=True, raw=False),
+        Metric("latency_speedup", of_speculation=True, raw=False),
+        Metric("mean_acceptance_length", of_speculation=True, raw=False),
+        Metric("output_tokens_per_s"),
+        Metric(COST, more_is_better=False),
+        Metric("tpot_ms_mean", more_is_better=False),
+        *(
+            Metric(f"{name}_ms_p{q}", more_is_better=False)
+            for name in ("ttft", "tpot", "itl", "e2e")
+            for q in PERCENTILES
+        ),
+    )
+}
+
+STORED = ("speedup", "latency_speedup", "mean_acceptance_length")
+"""Compared between two stored runs unless a user says otherwise: what a slow day does not move."""
+
+INTERLEAVED = ("output_tokens_per_s", "latency_speedup", "mean_acceptance_length")
+"""Compared within one session, where the day is the same."""
+
+
+UNTOUCHED_BY = {"mean_acceptance_length": frozenset({"client_lag", "above_memory_roof", "speedup_above_acceptance"})}
+"""Marks that void a cell's times and speedup, and say nothing of what counts tokens."""
+
+
+def figures(cell: CellSummary) -> dict[str, float]:
+    """What is known of each metric in a report on one replicate, the marks under which it is no evidence heeded.
+
+    Money is left out: it follows from the throughput and a price.
+    """
+    voiding = VOIDING & {mark.code for mark in cell.marks}
+    found = {
+        name: getattr(cell, name)
+        for name in METRICS
+        if name != COST and not voiding - UNTOUCHED_BY.get(name, frozenset())
+    }
+    return {name: float(value) for name, value in found.items() if value is not None and value > 0}

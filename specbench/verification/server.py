@@ -1,0 +1,109 @@
+"""A running server as verification uses it: outputs of many requests, and next-token distributions."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from specbench.backends.process import run_server
+from specbench.equivalence.sampling.observations import Distribution, Tokens
+from specbench.errors import SpecbenchError
+from specbench.replay.client import StreamingClient
+from specbench.replay.closed_loop import run_closed_loop
+from specbench.replay.logprobs import Continuation, LogprobClient
+from specbench.replay.records import RequestTrace
+from specbench.replay.request import RequestSpec
+from specbench.speculation import Speculation
+from specbench.sweep.config import SweepConfig
+from specbench.verification.settings import Subject
+
+Note = Callable[[str], None]
+
+TELL_EVERY = 500
+MOST_FAILED = 0.01
+"""Share of the requests of one replay that may fail; more, and what is left is no fair sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """version: the engine's · differences: settings that are not what was asked for · note: gets a sentence now and
+    then while many requests are on their way"""
+
+    config: SweepConfig
+    version: str
+    differences: tuple[str, ...]
+    client: StreamingClient
+    logprobs: LogprobClient
+    note: Note
+
+    async def replay(self, requests: Sequence[RequestSpec], batch_size: int | None = None) -> tuple[RequestTrace, ...]:
+        """Send the requests in their order, a batch in flight. Raises SpecbenchError where too many fail."""
+        in_flight = min(batch_size or self.config.batch_size[-1], len(requests))
+        if not requests:
+            return ()
+        count = itertools.count(1)
+
+        def told(_trace: RequestTrace) -> None:
+            if (done := next(count)) % TELL_EVERY == 0:
+                self.note(f"  {done} of {len(requests)} outputs")
+
+        traces = (await run_closed_loop(self.client, requests, in_flight, told)).traces
+        failed = [trace.error for trace in traces if trace.error]
+        if len(failed) > MOST_FAILED * len(traces):
+            raise SpecbenchError(f"{len(failed)} of {len(traces)} requests failed; the first: {failed[0]}")
+        if any(trace.token_ids is None for trace in traces if trace.error is None and trace.output_tokens):
+            raise SpecbenchError("the server gives no token ids, and text does not tell outputs apart well enough.")
+        return traces
+
+    async def distributions(self, prompts: Iterable[Tokens], **changed: float) -> list[Distribution]:
+        """What is sampled from after each of these, a batch in flight. changed: other sampling parameters"""
+        limit = asyncio.Semaphore(self.config.batch_size[-1])
+
+        async def one(prompt: Tokens) -> Distribution:
+            async with limit:
+                given = await self.logprobs.go_on(prompt, **{**sampling(self.config), **changed})
+                return Distribution.from_logprobs(given.top[0])
+
+        return list(await asyncio.gather(*map(one, prompts)))
+
+    async def sampled(self, prompt: Tokens, max_tokens: int, seed: int) -> Continuation:
+        """A draw with the distributions that its tokens came from."""
+        return await self.logprobs.go_on(prompt, max_tokens=max_tokens, seed=seed, **sampling(self.config))
+
+
+def sampling(config: SweepConfig) -> dict[str, Any]:
+    """The sampling parameters of a request, those at their neutral value left out."""
+    given: dict[str, Any] = {"temperature": config.temperature, "top_p": config.top_p}
+    return {**given, "top_k": config.top_k} if config.top_k else given
+
+
+@asynccontextmanager
+async def start(subject: Subject, speculation: Speculation, note: Note) -> AsyncIterator[Server]:
+    """The engine with this speculation, ready. Raises SpecbenchError where it does not start or tell its settings."""
+    launch, config = subject.launch(speculation), subject.config
+    note(f"starting {speculation.label} …")
+    async with run_server(
+        subject.backend.command(launch),
+        subject.directory / "logs" / f"{speculation.label}.log",
+        ready_timeout=config.ready_timeout,
+        explain=subject.backend.explain,
+    ) as server:
+        try:
+            settings = await subject.backend.read_back(server.base_url, launch)
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError, KeyError, ValueError) as error:
+            raise SpecbenchError(
+                f"the server does not tell its settings ({type(error).__name__}: {error}); its log: {server.log}."
+            ) from error
+        timeout = aiohttp.ClientTimeout(total=config.request_timeout)
+        async with (
+            StreamingClient(server.base_url, config.target, timeout=config.request_timeout) as client,
+            aiohttp.ClientSession(server.base_url, timeout=timeout) as session,
+        ):
+            version = f"{settings.engine} {settings.version}"
+            yield Server(config, version, settings.differences, client, LogprobClient(session, config.target), note)

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -99,6 +100,58 @@ def client_table() -> str:
     return table(("figure", "specbench", "vllm bench serve", "ratio"), rows)
 
 
+def decision_table() -> str:
+    """False alarms, detection and coverage of the decision rule, from benchmarks/decision_rule.py."""
+    report = json.loads((RESULTS / "decision_rule.json").read_text("utf-8"))
+    rows = [
+        (f"no change, {r['comparison']}", _pairs(r), f"{r['series']:,}", f"{r['per_1000']:.1f} false per 1,000")
+        for r in report["false_regressions"]
+    ]
+    rows += [
+        (f"a loss of {r['loss']:.0%}, noise {r['noise_per_arm']:.1%} per arm", _pairs(r), f"{r['series']:,}",
+         f"{r['found']:.1%} found")
+        for r in report["detection"]
+    ]  # fmt: skip
+    rows += [
+        (f"95 % interval, {r['interval']}", r["stopping"], f"{r['sweeps']:,}", f"{r['coverage']:.1%} hold the truth")
+        for r in report["coverage"]
+    ]
+    return table(("simulated", "pairs of launches, or when it stops", "sweeps", "seen"), rows)
+
+
+def _pairs(row: Mapping[str, Any]) -> str:
+    return f"{row['pairs']}, {row['cells']} cells" if row["cells"] > 1 else str(row["pairs"])
+
+
+def sampling_table() -> str:
+    """Draws until the frequency test finds a planted bug, from benchmarks/sampling_power.py."""
+    report = json.loads((RESULTS / "sampling_power.json").read_text("utf-8"))
+    rows = []
+    for bug in report["bugs"]:
+        draws = bug["draws at 0.0001"]
+        support = bug["support test draws"]
+        rows.append(
+            (bug["bug"], f"{bug['tv']:.2f}", f"{draws['median']:,} / {draws['p90']:,}" if draws else "–",
+             f"{bug['detected at 0.0001']:.1%}" if draws else "–", f"{support:,}" if support else "–")
+        )  # fmt: skip
+    head = ("planted bug", "TV", "draws, median / p90", "found with so many", "draws of the support test")
+    return table(head, rows)
+
+
+def verify_table(run: str) -> str:
+    """The sampling tests of reports/`run`/verify.json."""
+    report = json.loads((ROOT / "reports" / run / "verify.json").read_text("utf-8"))["sampling"]
+    rows = []
+    for arm, found in report["arms"].items():
+        for test in found["tests"]:
+            if test["p"] is None:
+                continue
+            effect = test["effect"]
+            shown = f"{effect['tv']:.2f} [{effect['low']:.2f}, {effect['high']:.2f}]" if effect else "–"
+            rows.append((arm, test["name"], f"{test['n']:,}", f"{test['p']:.2g}", f"{test['adjusted']:.2g}", shown))
+    return table(("arm", "test", "n", "p", "p (Holm)", "TV [95 %]"), rows)
+
+
 def head_table() -> str:
     """Acceptance of the demo drafters on prompts that they were not trained on."""
     rows = []
@@ -123,9 +176,12 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "example-vllm": lambda: sweep_table("example-vllm"),
     "decoder": decoder_table,
     "client": client_table,
+    "decision": decision_table,
+    "sampling": sampling_table,
+    "verify-vllm": lambda: verify_table("verify-vllm"),
     "drafters": head_table,
 }
-PAGES = ("README.md", "docs/training.md")
+PAGES = ("README.md", "docs/training.md", "docs/methodology.md")
 _MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 
 

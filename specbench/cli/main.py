@@ -44,6 +44,7 @@ app = typer.Typer(
     "and what does it save? Start with: specbench sweep --workload workloads/chat.jsonl",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -147,7 +147,15 @@ def detection(world: World, looks: Looks, cells: int, series: int, seed: int) ->
     results = [compare(d, looks) for d in logs[:, :, 1] - logs[:, :, 0]]
     found = sum(verdict(judged.values()) == "regression" for judged, _ in results) / series
     pairs = " → ".join(map(str, looks.sizes))
-    return Detection(LOSS, world.noise, pairs, cells, series, found, sum(used for _, used in results) / series)
+    return Detection(
+        LOSS,
+        math.hypot(world.noise, world.cell_noise),
+        pairs,
+        cells,
+        series,
+        found,
+        sum(used for _, used in results) / series,
+    )
 
 
 Stop = Callable[[Sequence[float], Interval | None], bool]

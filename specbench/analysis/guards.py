@@ -25,13 +25,14 @@ def counts_impossible(counts: Iterable[AcceptanceCounts], gamma: int) -> Mark | 
     for c in counts:
         most = gamma * c.steps
         drafted = most if c.drafted is None else c.drafted
+        of = f"at most {most}" if c.drafted is None else f"{drafted}"
         orders = (0 <= c.accepted <= drafted <= most, 0 <= (c.drafts or 0) <= c.steps)
         positions = c.by_position or ()
         falling = all(a >= b for a, b in pairwise(positions))
         if not (all(orders) and falling and (not positions or sum(positions) == c.accepted)):
             return Mark(
                 "counts_impossible",
-                f"Impossible: {c.accepted} tokens accepted of {drafted} drafted in {c.steps} steps with gamma {gamma}"
+                f"Impossible: {c.accepted} tokens accepted of {of} drafted in {c.steps} steps with gamma {gamma}"
                 f"{f', by position {list(positions)}' if positions else ''}: the engine's counts are wrong.",
             )
     return None
@@ -80,7 +81,7 @@ def stream_length(traces: Iterable[RequestTrace], steps: int) -> float | None:
 def lengths_disagree(traces: Sequence[RequestTrace], counts: AcceptanceCounts, gamma: int) -> Mark | None:
     """The acceptance that the engine tells against the tokens that came: a cut last step may cost each up to γ tokens.
 
-    Not judged where a request failed, or where an engine that counts its drafts cannot have counted all steps.
+    Not judged where a request failed. It says nothing where an engine leaves steps to be derived from the tokens.
     """
     told, shown = counts.mean_length(), stream_length(traces, counts.steps)
     if told is None or shown is None or any(t.error is not None for t in traces):

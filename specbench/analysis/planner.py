@@ -29,7 +29,7 @@ from specbench.store.measurement import Measurement
 class SweepNeed:
     """Replicates (pairs of launches) that a sweep takes to see a change.
 
-    effect: the change, a log ratio: .03 is 3 % either way
+    effect: the change; a log ratio for `pairs` (.03 is 3 % either way), the share that `--until-ci` takes for the other
     pairs:  for the interval to leave 1 out, their number fixed beforehand; None: more than anyone measures
     pairs_until_ci: for `--until-ci` of the effect's size, which pays for looking after each
     """
@@ -97,13 +97,13 @@ class MeasuredNoise:
 
     noise: s_d of its speedup, the standard deviation of the replicates' log ratios; a share of 1
     replicates: that it rests on
-    acceptance_requests: sound requests for a standard error of 1 % in its mean acceptance length; None if not reported
+    acceptance_prompts: soundly answered, for a standard error of 1 % in its mean acceptance length; None if unreported
     """
 
     cell: str
     noise: float
     replicates: int
-    acceptance_requests: int | None
+    acceptance_prompts: int | None
 
 
 ACCEPTANCE_ERROR = 0.01
@@ -116,7 +116,7 @@ def measured_noise(measurements: Sequence[Measurement]) -> list[MeasuredNoise]:
             cell.id,
             stdev(ratios),
             len(ratios),
-            _acceptance_requests(m for m in measurements if m.cell == cell),
+            _acceptance_prompts(m for m in measurements if m.cell == cell),
         )
         for cell, ratios in log_ratios_by_cell(measurements).items()
         if len(ratios) > 1
@@ -144,7 +144,7 @@ def seconds_per_replicate(measurements: Iterable[Measurement]) -> float | None:
     return median(gaps) if gaps else None
 
 
-def _acceptance_requests(measurements: Iterable[Measurement]) -> int | None:
+def _acceptance_prompts(measurements: Iterable[Measurement]) -> int | None:
     # Requests of one prompt give the same tokens again: under greedy decoding they are one request.
     steps: dict[str, int] = defaultdict(int)
     tokens: dict[str, int] = defaultdict(int)

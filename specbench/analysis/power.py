@@ -93,9 +93,9 @@ def _fewest(probability: Callable[[int], float], power: float) -> int | None:
     """The smallest n ≥ 2 with at least that probability, which grows with n."""
     high = 2
     while probability(high) < power:
-        high *= 2
-        if high > MOST_PAIRS:
+        if high == MOST_PAIRS:
             return None
+        high = min(2 * high, MOST_PAIRS)
     low = max(2, high // 2)
     while low < high:
         middle = (low + high) // 2

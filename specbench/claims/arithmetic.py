@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from specbench.analysis.breakeven import break_even_alpha, expected_length
 from specbench.analysis.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR
 
 WEEKS_PER_MONTH = 52 / 12
@@ -55,12 +56,9 @@ def steps_per_s_roof(bandwidth: float, bytes_read: float) -> float:
     return bandwidth / bytes_read
 
 
-def expected_length(alpha: float, gamma: float) -> float:
-    """E(α, γ) = 1 + α + … + α^γ: tokens per step, bonus included (Leviathan et al., 2023, eq. 1).
-
-    alpha: probability that a draft token is accepted, given that all before it were;  gamma: a whole number
-    """
-    return math.fsum(alpha**k for k in range(int(gamma) + 1))
+def length(alpha: float, gamma: float) -> float:
+    """E(α, γ) of a gamma that was read as a figure."""
+    return expected_length(alpha, int(gamma))
 
 
 def longest_length(acceptance: float, gamma: float) -> float:
@@ -79,17 +77,12 @@ def step_cost(gamma: float, draft_cost: float, verify_cost: float = 1.0) -> floa
 def modelled_speedup(alpha: float, gamma: float, draft_cost: float, verify_cost: float = 1.0) -> float:
     """E(α, γ) ÷ (γc + v) (Leviathan et al., 2023, theorem 3.8, where v = 1). Verifying never costs less than a plain
     step, so v = 1 gives the most."""
-    return expected_length(alpha, gamma) / step_cost(gamma, draft_cost, verify_cost)
+    return length(alpha, gamma) / step_cost(gamma, draft_cost, verify_cost)
 
 
 def break_even_acceptance(gamma: float, draft_cost: float, verify_cost: float = 1.0) -> float | None:
     """The α at which E(α, γ) = γc + v, so that speculation neither gains nor loses; None where it always loses."""
-    from scipy.optimize import brentq
-
-    cost = step_cost(gamma, draft_cost, verify_cost)
-    if cost > gamma + 1:
-        return None
-    return float(brentq(lambda alpha: expected_length(alpha, gamma) - cost, 0.0, 1.0)) if cost > 1 else 0.0
+    return break_even_alpha(step_cost(gamma, draft_cost, verify_cost), int(gamma))
 
 
 def monthly_savings(tokens_per_month: float, cost_before: float, cost_after: float) -> float:

@@ -61,7 +61,7 @@ def speedup_of_acceptance(
 ) -> Finding:
     """Against E(α, γ) ÷ (γc + v); impossible above 1 + γ × acceptance, which no reading of acceptance exceeds."""
     c, v = draft_cost or Figure.exact(0), verify_cost or Figure.exact(1)
-    length = spread(arithmetic.expected_length, acceptance, gamma)
+    length = spread(arithmetic.length, acceptance, gamma)
     modelled = spread(arithmetic.modelled_speedup, acceptance, gamma, c, v)
     most = spread(arithmetic.longest_length, acceptance, gamma)
     verdict: Verdict = "inconsistent" if modelled.below(speedup) else "consistent"
@@ -83,7 +83,7 @@ def speedup_of_acceptance(
 
 def length_of_acceptance(acceptance_length: Figure, acceptance: Figure, gamma: Figure) -> Finding:
     """Between E(α, γ), where acceptance is each token's probability, and 1 + γ × acceptance, where it is a share."""
-    least = spread(arithmetic.expected_length, acceptance, gamma)
+    least = spread(arithmetic.length, acceptance, gamma)
     most = spread(arithmetic.longest_length, acceptance, gamma)
     verdict: Verdict = "inconsistent" if acceptance_length.below(least) else at_most(acceptance_length, most)
     working = (
@@ -109,7 +109,7 @@ def acceptance_of_break_even(
         working = (step, f"it commits {shown(gamma.high + 1)} tokens at most: no acceptance breaks even")
         return judged(about, PROBABILITY, "impossible", claimed, Figure.exact(1), working, ("cheaper drafts",))
     computed = spread(lambda g, c, v: arithmetic.break_even_acceptance(g, c, v) or 0.0, gamma, draft_cost, v)
-    implied = arithmetic.expected_length(claimed.value, gamma.value) - gamma.value * draft_cost.value
+    implied = arithmetic.length(claimed.value, gamma.value) - gamma.value * draft_cost.value
     working = (f"{step}: E(α, γ) is as much at α {computed.span()}", off(claimed, computed))
     true_if = (f"a verification that costs {shown(implied)} plain steps",)
     return judged(about, PROBABILITY, agreement(claimed, computed), claimed, computed, working, true_if)

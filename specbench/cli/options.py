@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import typer
+
 from specbench.errors import SpecbenchError
 
 
@@ -46,6 +48,17 @@ def percentage(text: str, flag: str) -> float:
     if not isinstance(value, float) or not 0 < value < 1:
         raise SpecbenchError(f"{flag}: expected more than 0% and less than 100%; got {text!r}.")
     return value
+
+
+def refuse_given(context: typer.Context, names: Collection[str], why: str) -> None:
+    """Raises SpecbenchError for an option of the running command that was given where it means nothing.
+
+    names: the command's parameters;  why: ends the sentence that begins with the option
+    """
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise SpecbenchError(f"--{name.replace('_', '-')} {why}.")
 
 
 def pairs(text: str, flag: str, form: str = "METHOD=DIRECTORY, as in draft_model=./my-draft") -> dict[str, str]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 def power(
+    context: typer.Context,
     noise: str | None = typer.Option(
         None,
         help="Standard deviation of a pair's log ratio, such as 2%: what speedup_sd_percent of a run is. Of one "
@@ -37,7 +38,7 @@ def power(
     Example: specbench power --gate --run reports/20300101-120000-reference-chat --effect 5% --power 95%
 
     Keys of --json: noise, power, level, seconds_per_replicate (null without a run), and three lists: measured (of a
-    run's cells: cell, noise, replicates, acceptance_requests), sweep (effect, pairs, pairs_until_ci) and gate (effect,
+    run's cells: cell, noise, replicates, acceptance_prompts), sweep (effect, pairs, pairs_until_ci) and gate (effect,
     margin, pairs, looks, pairs_equivalent, false_alarm_rate). Shares are of 1; a null number of pairs is more than
     anyone measures.
     """
@@ -46,13 +47,15 @@ def power(
 
     from specbench.analysis.planner import gate_need, measured_noise, pooled, seconds_per_replicate, sweep_need
     from specbench.analysis.statistics import LEVEL
-    from specbench.cli.options import percentage, words
+    from specbench.cli.options import percentage, refuse_given, words
     from specbench.cli.table import print_table
     from specbench.errors import SpecbenchError
     from specbench.store.run import RunStore
 
     if (noise is None) == (run is None):
         raise SpecbenchError("say how noisy pairs are: --noise 2%, or --run RUN to take it from a run.")
+    if not gate:
+        refuse_given(context, ("margin",), "is a gate's: add --gate")
     measurements = RunStore.open(run).measurements() if run else []
     measured = measured_noise(measurements)
     if run and not measured:
@@ -75,7 +78,7 @@ def power(
         typer.echo(json.dumps(record, indent=2))
         return
     if measured:
-        rows = [(m.cell, f"{m.noise:.1%}", m.replicates, _count(m.acceptance_requests)) for m in measured]
+        rows = [(m.cell, f"{m.noise:.1%}", m.replicates, _count(m.acceptance_prompts)) for m in measured]
         print_table(f"Noise in {run}", ("cell", "s_d", "replicates", "prompts for ±1% (s.e.) of AL"), rows)
     if gate:
         title = f"Pairs for a gate at {margin}: noise {spread:.1%}, power {wanted:.0%}"

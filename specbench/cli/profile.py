@@ -8,9 +8,12 @@ from typing import Any, Optional
 import typer
 
 MAX_GAMMA = 64
+_OF_LOGS = ("tokenizer", "batch_input", "skip_bad_lines")
+_OF_WORKLOADS = ("target", "drafter", "max_tokens", "batch_size", "dtype", "device", "threads")
 
 
 def profile(
+    context: typer.Context,
     logs: Optional[Path] = typer.Option(  # noqa: UP045
         None, help="Prompts and responses: a file of JSON Lines, or a run of specbench sweep. Needs no model."
     ),
@@ -69,7 +72,7 @@ def profile(
     predicted_speedup}], best_gamma (0: none is above 1), best_speedup, oracle_speedup, by_category {name: the same},
     by_output_position [{from, below, gammas}]}].
     """
-    from specbench.cli.options import pairs, words
+    from specbench.cli.options import pairs, refuse_given, words
     from specbench.errors import SpecbenchError
     from specbench.profile.sources import Asked, profile_logs, profile_workload
     from specbench.profile.step_cost import Cost, run_costs
@@ -82,6 +85,12 @@ def profile(
         raise SpecbenchError(
             "give either --logs FILE (prompts and responses) or --workload FILE (prompts that --target answers)."
         )
+    if logs is not None:
+        refuse_given(context, _OF_WORKLOADS, "is for --workload; logs are answered already")
+    else:
+        refuse_given(context, _OF_LOGS, "is for --logs; a workload is answered by --target")
+    if run is None:
+        refuse_given(context, ("run_batch_size",), "chooses among the cells of --run RUN, which is missing")
     costs = run_costs(run, run_batch_size) if run else {}
     costs |= {m: Cost.given(c, "--cost") for m, c in pairs(cost, "--cost", "METHOD=COST").items()} if cost else {}
     methods = tuple(dict.fromkeys(words(method, "--method")))

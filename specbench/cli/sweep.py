@@ -258,6 +258,7 @@ def _run(
 
     from specbench.analysis.summary import summarize
     from specbench.cli.progress import make_progress
+    from specbench.history.summary_file import keep
     from specbench.report.terminal import print_summary
     from specbench.report.write import write_report
     from specbench.sweep.prepare import prepare
@@ -274,6 +275,7 @@ def _run(
     measurements = prepared.store.measurements()
     summary = summarize(prepared.store, measurements)
     paths = write_report(summary, measurements, prepared.store.path)
+    keep(prepared.store, summary, len(measurements))
     if json_output:
         typer.echo(json.dumps(summary.to_json(), indent=2, allow_nan=False))
     else:
@@ -285,22 +287,12 @@ def _run(
 
 
 async def _measure(prepared: Sweep, progress: Any) -> None:
-    import asyncio
-    import contextlib
-    import signal
-
     from specbench.analysis.precision import half_widths
+    from specbench.cli.interrupt import end_as_with_ctrl_c
     from specbench.sweep.margins import probe_margins
     from specbench.sweep.until import run_until_known
 
-    task = asyncio.current_task()
-    assert task is not None
-    # These signals end the sweep as Ctrl-C does: through the context managers, so that no server is left.
-    with contextlib.suppress(NotImplementedError):
-        for signum in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(signum) is signal.SIG_IGN:  # under nohup it shall go on
-                continue
-            asyncio.get_running_loop().add_signal_handler(signum, task.cancel)
+    end_as_with_ctrl_c()
     await run_until_known(prepared, progress, half_widths)
     await probe_margins(prepared, progress)
     prepared.store.compact()

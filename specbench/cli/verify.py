@@ -152,17 +152,8 @@ def _run(subject: Subject, note: Callable[[str], None]) -> Verification | None:
 
 
 async def _verify(subject: Subject, note: Callable[[str], None]) -> Verification:
-    import asyncio
-    import contextlib
-    import signal
-
+    from specbench.cli.interrupt import end_as_with_ctrl_c
     from specbench.verification.flow import run_verification
 
-    task = asyncio.current_task()
-    assert task is not None
-    # These signals end it as Ctrl-C does: through the context managers, so that no server is left.
-    with contextlib.suppress(NotImplementedError):
-        for signum in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(signum) is not signal.SIG_IGN:  # under nohup it shall go on
-                asyncio.get_running_loop().add_signal_handler(signum, task.cancel)
+    end_as_with_ctrl_c()
     return await run_verification(subject, note)

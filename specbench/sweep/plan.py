@@ -38,6 +38,17 @@ class SweepPlan:
     def measurements(self) -> tuple[PlannedMeasurement, ...]:
         return tuple(m for launch in self.launches for m in launch.measurements)
 
+    def only(self, replicate: int, cells: Collection[Cell]) -> SweepPlan:
+        """One replicate of it, and of that these cells alone."""
+        left = (
+            replace(
+                launch,
+                measurements=tuple(m for m in launch.measurements if m.replicate == replicate and m.cell in cells),
+            )
+            for launch in self.launches
+        )
+        return SweepPlan(tuple(launch for launch in left if launch.measurements))
+
     def without(self, done: Collection[str]) -> SweepPlan:
         """What is left of it when the measurements of these ids are there already."""
         left = (

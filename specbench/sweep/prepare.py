@@ -90,8 +90,11 @@ def prepare(config: SweepConfig, output: Path | None, *, resume: bool, note: Cal
         if resume:
             earlier = RunStore.open(path).manifest
             check_same_identity(earlier, manifest, path)
-            # What a continued run may change (prices, more replicates) holds from now on.
-            sweep.store.write_json(MANIFEST, {**earlier, "config": manifest["config"], "plan": manifest["plan"]})
+            # What a continued run may change (prices, more replicates) holds from now on; that it stopped by what it
+            # saw stays true of it.
+            looked = earlier["config"].get("until_ci")
+            kept = {**manifest["config"], "until_ci": manifest["config"]["until_ci"] or looked}
+            sweep.store.write_json(MANIFEST, {**earlier, "config": kept, "plan": manifest["plan"]})
         else:
             RunStore.create(path, manifest)
         save_config(config, path / "config.yaml")

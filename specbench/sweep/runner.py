@@ -70,7 +70,7 @@ class Sweep:
 async def run_sweep(sweep: Sweep, progress: Progress) -> None:
     """Measure what the store does not hold yet, and again what failed. A failure is stored and the sweep goes on."""
     done = {m.id for m in sweep.store.measurements() if m.status == "ok"}
-    progress.plan(sweep.plan, len(done))
+    progress.plan(sweep.plan, sum(m.id in done for m in sweep.plan.measurements))
     for number, launch in enumerate(sweep.plan.launches, start=1):
         pending = [m for m in launch.measurements if m.id not in done]
         if pending:

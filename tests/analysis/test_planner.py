@@ -65,7 +65,7 @@ def test_a_run_tells_its_own_noise() -> None:
     assert (noise.cell, noise.replicates) == ("chat-ngram-g4-b1", 3)
     assert noise.noise == pytest.approx(stdev(logs))
     # Every request accepts alike, so one tells it all.
-    assert noise.acceptance_requests == 1
+    assert noise.acceptance_prompts == 1
     assert measured_noise(run()[:2]) == []
 
 

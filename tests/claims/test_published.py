@@ -61,15 +61,13 @@ def test_what_no_arithmetic_decides_says_so() -> None:
     by = {p.claim: (p.by, bool(p.inputs)) for p in published_claims()}
     assert set(by.values()) == {("arithmetic", True), ("source", False)}
     read = [claim for claim, (way, _) in by.items() if way == "source"]
-    assert [claim[:20] for claim in read] == ["Speculative speculat", "25 of 440 rows of a "]
+    assert {claim.split()[0] for claim in read} == {"2.31", "Speculative", "25", "SWIFT"}
 
 
 def test_citations_are_held_against_their_sources() -> None:
     about = "speedup against its source"
-    assert computed("2.31 times on Llama 70B", about) == [2.31]
     assert computed("2.89 times drops", about) == [1.70]
     assert computed("From batch 64 on", about) == [1.38, 2.51]
-    assert len(findings("SWIFT", about)) == 3
 
 
 def test_the_costs_are_119_times_off_and_alike() -> None:

@@ -58,6 +58,7 @@ def test_a_run_tells_the_noise_and_how_long_a_replicate_takes(specbench, tmp_pat
         (("--noise", "2"), "--noise: expected a percentage such as 3%; got '2'."),
         (("--noise", "0%"), "--noise: expected more than 0% and less than 100%; got '0%'."),
         (("--noise", "2%", "--gate", "--effect", "2%"), "--effect must be more than --margin 3%"),
+        (("--noise", "2%", "--margin", "5%"), "--margin is a gate's: add --gate."),
         (("--run", "nowhere"), "nowhere is not a run of specbench sweep"),
     ],
 )

@@ -155,6 +155,9 @@ def test_prompts_are_answered_first(tiny_target: Path, tmp_path: Path, method: s
         (("--logs", "x", "--run", "nowhere"), "nowhere is not a run of specbench sweep"),
         (("--workload", "x", "--method", "eagle3"), "method eagle3 needs a drafter: --drafter eagle3=DIRECTORY"),
         (("--workload", "x", "--method", "medusa"), "method medusa cannot be profiled. Choose from: ngram, suffix"),
+        (("--logs", "x", "--threads", "2"), "--threads is for --workload; logs are answered already"),
+        (("--workload", "x", "--tokenizer", "words"), "--tokenizer is for --logs"),
+        (("--logs", "x", "--run-batch-size", "4"), "--run-batch-size chooses among the cells of --run RUN"),
         (("--workload", "nowhere.jsonl"), "no workload file nowhere.jsonl"),
     ],
 )

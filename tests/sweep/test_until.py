@@ -11,9 +11,9 @@ import pytest
 
 from specbench.store.measurement import Measurement
 from specbench.store.run import RunStore
-from specbench.sweep import until
+from specbench.sweep import runner, until
 from specbench.sweep.config import SweepConfig
-from specbench.sweep.plan import SweepPlan, make_plan
+from specbench.sweep.plan import PlannedLaunch, PlannedMeasurement, SweepPlan, make_plan
 from specbench.sweep.progress import Silent
 from specbench.sweep.runner import Sweep
 from specbench.sweep.until import run_until_known
@@ -46,7 +46,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def sweep(path: Path, **options: Any) -> Sweep:
-    config = SweepConfig(workload=(Path("w.jsonl"),), gamma=(4,), batch_size=(1,), **options)
+    config = SweepConfig(**{"workload": (Path("w.jsonl"),), "gamma": (4,), "batch_size": (1,), **options})
     store = RunStore.create(path, {"config": {}}) if not path.exists() else RunStore.open(path)
     return Sweep(config, make_plan(config), None, Path("t"), {}, {}, store, None)  # type: ignore[arg-type]
 
@@ -97,6 +97,31 @@ async def test_an_interrupted_run_ends_with_the_same_measurements(tmp_path: Path
     await run_until_known(sweep(tmp_path / "killed", **options), Silent(), known_after(4))
     assert launched == [m.launch for m in whole.store.measurements()[5:]]
     assert {m.id for m in killed.store.measurements()} == {m.id for m in whole.store.measurements()}
+
+
+async def test_what_always_fails_is_not_started_again_in_every_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    async def run_launch(sweep: Sweep, launch: PlannedLaunch, pending: list[PlannedMeasurement], progress: Any) -> None:
+        started.append(launch.id)
+        fails = launch.speculation.gamma == 8
+        for m in pending:
+            sweep.store.write(
+                Measurement(
+                    m.id, launch.id, m.cell, m.replicate, m.repeat,
+                    status="failed" if fails else "ok", started_at="2030-01-01T00:00:00", error="no" if fails else None,
+                )
+            )  # fmt: skip
+
+    monkeypatch.setattr(runner, "_run_launch", run_launch)
+    told = Told()
+    made = sweep(tmp_path / "run", replicates=2, until_ci=0.03, gamma=(4, 8))
+    await run_until_known(made, told, known_after(5))
+    assert sorted(name for name in started if "g8" in name) == ["ngram-g8-r0", "ngram-g8-r1"]
+    assert sum("none" in name for name in started) == 5
+    assert told.notes[-1] == "after 5 replicates every speedup is known to ±3.0%; 1 cells failed in every replicate."
 
 
 async def test_where_no_cell_has_a_speedup_it_does_not_go_on(tmp_path: Path, launched: list[str]) -> None:

@@ -39,8 +39,6 @@ def test_greedy_only_asks_nothing_else(specbench, tiny_target: Path) -> None:  #
     [
         (("--method", "none"), "name a method that speculates"),
         (("--method", "ngram", "--draws", "0"), "--draws must be at least 1"),
-        (("--method", "ngram", "--workload", "a.jsonl,b.jsonl"), "one workload"),
-        (("--method", "draft_model"), "--drafter draft_model=DIRECTORY"),
         (("--method", "mtp"), "does not run mtp"),
     ],
 )

@@ -36,6 +36,14 @@ DRAWS = {
 }
 """Draws at each of 4 contexts that find the bug; a default run makes 500 at each of 8."""
 
+FOUND_BY = {
+    "residual from the target": "token frequencies",
+    "bonus from the draft": "bonus token",
+    "stale KV in 30 % of steps": "PIT, chi-square",
+    "the target's top-p missing": "support",
+}
+"""The test that is there for the bug."""
+
 
 @pytest.fixture(scope="module")
 def models(save_llama: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
@@ -88,10 +96,6 @@ def battery(
     return run_battery(Evidence(draws, baseline, known, wider), LEVEL / TESTS_PER_ARM, seed)
 
 
-def outcome(arm: ArmResult) -> str:
-    return judge({"arm": arm}, LEVEL, find_tv=0.2).outcome
-
-
 @pytest.mark.parametrize("gamma", [1, 2])
 def test_the_correct_decoder_passes_and_says_what_it_would_have_found(
     models: tuple[Path, Path], contexts: list[Tokens], baseline: list[Draw], gamma: int
@@ -120,30 +124,9 @@ def test_a_planted_bug_is_found(
         draws = sample(speculative(models, gamma=1), contexts, DRAWS[bug], WIDTH, own)
     known = known_at(models, contexts, draws, baseline)
     arm = run_battery(Evidence(draws, baseline, known, {}), LEVEL / TESTS_PER_ARM)
-    assert outcome(arm) == "NOT EQUIVALENT"
-
-
-def test_a_bonus_from_the_draft_is_what_the_bonus_test_finds(
-    models: tuple[Path, Path], contexts: list[Tokens], baseline: list[Draw], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    BUGS["bonus from the draft"](monkeypatch)
-    bonus = battery(models, contexts, baseline, 300).tests[1]
-    assert bonus.name == "bonus token"
-    assert bonus.p is not None
-    assert bonus.p < 1e-12
-    assert bonus.effect is not None
-    assert bonus.effect.low > 0.3
-
-
-def test_a_missing_top_p_is_what_the_support_test_finds(
-    models: tuple[Path, Path], contexts: list[Tokens], baseline: list[Draw], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = SamplingParams(PARAMS.temperature, top_p=PARAMS.top_p)
-    with monkeypatch.context() as patch:
-        BUGS["the target's top-p missing"](patch)
-        draws = sample(speculative(models, gamma=1), contexts, 100, WIDTH, own)
-    looked_at, found = outside(draws, known_at(models, contexts, draws, baseline), Draw.stepped)
-    assert 0.03 < len(found) / looked_at < 0.2  # about 1 - top-p
+    verdict = judge({"arm": arm}, LEVEL, find_tv=0.2)
+    assert verdict.outcome == "NOT EQUIVALENT"
+    assert FOUND_BY.get(bug, "") in verdict.reason
 
 
 def test_plain_draws_follow_the_processed_log_probabilities_and_not_the_raw_ones(

@@ -60,7 +60,8 @@ def run_battery(evidence: Evidence, level: float, seed: int = 0) -> ArmResult:
     """
     draws, known = evidence.draws, evidence.known
     rng = np.random.default_rng(seed)
-    together = joint.permutation_test(joint.grams(draws), joint.grams(evidence.baseline), rng)
+    grams = joint.grams(draws), joint.grams(evidence.baseline)
+    together = joint.permutation_test(*grams, rng, joint.permutations_for(level))
     if not known:
         stepped = paired_counts(draws, evidence.baseline, Draw.stepped)
         return ArmResult((two_sample(FREQUENCIES, stepped, level), together), None)

@@ -35,8 +35,9 @@ def noncentrality(df: int, level: float, power: float = POWER) -> float:
 
 
 def detectable_tv(n: int, df: int, level: float, power: float = POWER) -> float:
-    """The total variation from which on *every* bias is found with this power, by a test over `n` draws.
+    """The total variation between the cells of a test over `n` draws from which on *every* bias is found.
 
+    Rare tokens are one cell together: what moves among them alone is not in it.
     For a total variation x the least Σ(f-p)²/p is 4x²: all of the bias moves one half of the probability up and the
     other down. Over strata of unequal bias Σ n_s·4x_s² is at least 4n·x̄² (Jensen), so x is then their mean.
     """

@@ -8,7 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Total variation between what was drawn and what the target draws: an estimate, and a 95 % interval around it."""
+    """Total variation between what was drawn and what the target draws: an estimate, and a 95 % interval around it.
+
+    Between the cells of the test: rare tokens are one cell, so the whole total variation may be larger.
+    """
 
     tv: float
     low: float

@@ -32,7 +32,10 @@ class SamplingVerdict:
     def power_statement(self) -> str:
         if self.detectable is None:
             return "no test of token frequencies was made, so nothing can be said of what it would have found"
-        return f"would have found a bias of TV ≥ {self.detectable:.3f} with probability {POWER:g}"
+        return (
+            f"would have found a bias of TV ≥ {self.detectable:.3f} between the likelier tokens (from 1 % on; the rest "
+            f"as one) with probability {POWER:g}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from specbench.equivalence.sampling import joint
@@ -47,3 +48,10 @@ def test_contexts_are_never_mixed() -> None:
 def test_grams_begin_after_the_prefills_token() -> None:
     found = joint.grams([Draw(0, (9, 1, 2, 3, 4)), Draw(0, (9, 1, 2))])
     assert found[0].tolist() == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize("tests", [6, 24, 240])
+def test_it_can_reject_by_itself_however_many_tests_there_are(tests: int) -> None:
+    level = 1e-3 / tests
+    assert 1 / (1 + joint.permutations_for(level)) < level
+    assert joint.permutations_for(level) >= joint.PERMUTATIONS

@@ -24,7 +24,10 @@ def test_no_rejection_and_enough_power_is_equivalent() -> None:
     found = judge({"g1": arm(), "g2": arm(detectable=0.08)}, 1e-3, find_tv=0.1)
     assert found.outcome == "EQUIVALENT"
     assert found.detectable == 0.08  # the weakest arm's
-    assert found.power_statement == "would have found a bias of TV ≥ 0.080 with probability 0.99"
+    assert found.power_statement == (
+        "would have found a bias of TV ≥ 0.080 between the likelier tokens (from 1 % on; the rest as one) "
+        "with probability 0.99"
+    )
 
 
 def test_holms_correction_runs_over_all_tests_of_all_arms() -> None:

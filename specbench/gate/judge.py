@@ -18,6 +18,7 @@ from specbench.gate.result import Finding, GateResult, Outcome
 from specbench.gate.rules import Rules
 from specbench.gate.snapshot import Snapshot
 
+_ROUNDING = 1e-9
 _MOST_REPLICATES = 1_000
 """Nobody measures more to settle a change that lies as good as at the margin."""
 
@@ -53,15 +54,20 @@ def judge(baseline: Snapshot | None, candidate: Snapshot, rules: Rules) -> GateR
 def _answer(
     asked: list[Question | Finding], baseline: Snapshot | None, candidate: Snapshot, rules: Rules
 ) -> Iterator[Finding]:
-    """Everything that is asked is one family: Holm's adjustment is over all of it, floors included."""
+    """Everything that is asked is one family: Holm's adjustment is over all of it, floors included.
+
+    But for what does not vary at all (greedy acceptance): that cannot err by chance, and takes no part of the level.
+    """
     bound = -math.log1p(-rules.margin)
-    ready = {i: _shifted(q, bound) for i, q in enumerate(asked) if isinstance(q, Question) and q.enough and q.estimate}
-    judged = judge_changes({str(i): e for i, e in ready.items()}, rules.margin, rules.level)
+    ready = {str(i): _shifted(q, bound) for i, q in enumerate(asked) if isinstance(q, Question) and q.enough}
+    family = {name: e for name, e in ready.items() if e.error > _ROUNDING}
+    exact = {name: e for name, e in ready.items() if name not in family}
+    judged = {name: j for part in (family, exact) for name, j in judge_changes(part, rules.margin, rules.level).items()}
     for i, question in enumerate(asked):
         if isinstance(question, Finding):
             yield question
             continue
-        found = _found(question, judged.get(str(i)), rules, len(ready))
+        found = _found(question, judged.get(str(i)), rules, len(family))
         more = (wording.context(found, baseline, candidate), wording.left_out(found, baseline, candidate))
         yield replace(found, text=" ".join(part for part in (found.text, *more) if part))
 

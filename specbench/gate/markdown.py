@@ -32,10 +32,10 @@ def render_markdown(result: GateResult) -> str:
 def summary(result: GateResult) -> str:
     """How many of the findings are what, and what would settle the rest."""
     total, failing, undecided = (len(found) for found in (result.findings, result.of(FAILING), result.of(UNDECIDED)))
-    text = f"Of {total} comparisons {failing} failed, {undecided} are undecided"
+    text = f"Of {total} comparisons {failing} failed, {undecided} undecided"
     text += f" (a loss of up to {result.margin * 100:g}% is none)."
     if result.replicates_needed:
-        text += f" About {result.replicates_needed} replicates of each side would decide what wants data."
+        text += f" About {result.replicates_needed} sound replicates of each side would decide."
     return text
 
 

@@ -160,5 +160,4 @@ def _not_there(metric: str, missing: Mapping[str, CellFigures]) -> str:
     """Why a metric has no figure on one side or on both."""
     why = "the engine does not report it" if metric == _ACCEPTANCE else "too few requests for a steady window"
     reasons = [text for cell in missing.values() for text in (*cell.left_out, cell.error) if text]
-    reasons = reasons or [f"Perhaps {why}."]
-    return f"There is no figure of the {' and the '.join(missing)}. {reasons[0]}"
+    return f"The {' and the '.join(missing)} gave no figure: {reasons[0] if reasons else f'{why}.'}"

@@ -55,13 +55,13 @@ def _undecided(finding: Finding, margin: str, floor: bool) -> str:
     needed = finding.replicates_needed
     if finding.change is None:
         return (
-            f"{have} replicates are too few to judge by, at least {LEAST_PAIRS} are needed"
+            f"{have} sound replicates are too few to judge by, at least {LEAST_PAIRS} are needed"
             + (f" and about {needed} would decide" if needed and needed > LEAST_PAIRS else "")
         )  # fmt: skip
     where = "it may be above or below" if floor else f"it may be a loss of {margin} or none"
     if needed is None:
         return f"{where}, and it lies so near to the bound that no reasonable number of replicates would tell"
-    return f"{where}. About {needed} replicates of each side would decide, there are {have}"
+    return f"{where}. About {needed} sound replicates of each side would decide, there are {have}"
 
 
 def outputs(cell: CellFigures) -> str:
@@ -95,9 +95,10 @@ def left_out(finding: Finding, baseline: Snapshot | None, candidate: Snapshot) -
     """Beside what wants more data: why it has less than was measured."""
     if finding.outcome != "inconclusive" or finding.replicates is None:
         return ""
-    sides = [(side, n) for side, n in zip((baseline, candidate), finding.replicates, strict=True) if side is not None]
-    cells = (side.by_key().get(finding.cell) for side, n in sides if n < len(side.replicates))
-    return " ".join(text for cell in cells if cell is not None for text in cell.left_out)
+    before = None if finding.about == "min_speedup" else baseline
+    sides = zip(("baseline", "candidate"), (before, candidate), finding.replicates, strict=True)
+    cells = {name: side.by_key().get(finding.cell) for name, side, n in sides if side and n < len(side.replicates)}
+    return " ".join(f"Of the {name} {text}" for name, cell in cells.items() if cell for text in cell.left_out)
 
 
 def _change(key: CellKey, baseline: Snapshot, candidate: Snapshot) -> float | None:

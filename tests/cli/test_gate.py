@@ -38,7 +38,7 @@ class TestStoredRuns:
     def test_runs_that_do_not_differ_pass(self, specbench: Any) -> None:
         done = specbench("gate", "--baseline", "before", "--candidate", "same")
         assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("PASS. Of 4 comparisons 0 failed, 0 are undecided")
+        assert done.stdout.startswith("PASS. Of 4 comparisons 0 failed, 0 undecided")
 
     def test_a_slowdown_of_ten_percent_fails_with_files_for_ci(self, specbench: Any, tmp_path: Path) -> None:
         files = ("--junit", "gate.xml", "--markdown", "gate.md")

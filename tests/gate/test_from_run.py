@@ -46,7 +46,7 @@ def test_a_replicate_whose_client_lagged_has_no_times_but_its_acceptance_stands(
         assert [value is None for value in cell.figures[name]] == [False, False, True, False, False]
     assert cell.figures["mean_acceptance_length"] == (2.0,) * 5
     (sentence,) = cell.left_out
-    assert sentence.startswith("1 of 5 replicates are left out")
+    assert sentence.startswith("1 of 5 replicates count for nothing")
     assert "lagged by 200.0 ms" in sentence
 
 
@@ -60,8 +60,9 @@ def test_a_failure_is_counted_by_replicate_with_its_reason(tmp_path: Path) -> No
 
 
 def test_the_baselines_second_measuring_is_nobodys_figure(tmp_path: Path) -> None:
-    store = stored(tmp_path / "run", [measurement(BASELINE), measurement(AGAIN)])
-    assert [cell.method for cell in from_run.snapshot(store).cells] == ["none"]
+    taken = [measurement(BASELINE, steps=(0.01,)), measurement(AGAIN, steps=(0.02,))]
+    (cell,) = from_run.snapshot(stored(tmp_path / "run", taken)).cells
+    assert cell.figures["tpot_ms_p50"] == pytest.approx([10.0])
 
 
 def test_a_file_gives_back_what_was_saved_one_cell_a_line(tmp_path: Path) -> None:

@@ -71,6 +71,18 @@ class TestStatistics:
         assert among.verdict == "INCONCLUSIVE"
         assert among.findings[0].p_regression == pytest.approx(20 * only(alone).p_regression)  # type: ignore[operator]
 
+    def test_acceptance_that_does_not_vary_takes_no_part_of_the_level(self) -> None:
+        """It cannot err by chance; only what can stands in the family."""
+
+        def both(noise: Sequence[float], run: str) -> Snapshot:
+            figures = {"speedup": [[1.5 * math.exp(x) for x in noise]] * 3, "mean_acceptance_length": [[2.5] * 5] * 3}
+            return snapshot(figures, run=run)
+
+        bad = shifted(BREEZE, -0.04)
+        alone = judge(both(CALM, "a"), both(bad, "b"), Rules(metrics=("speedup",))).findings
+        beside = judge(both(CALM, "a"), both(bad, "b"), Rules()).findings
+        assert [f.p_regression for f in beside if f.about == "speedup"] == [f.p_regression for f in alone]
+
 
 class TestVerdict:
     @pytest.mark.parametrize(
@@ -92,7 +104,7 @@ class TestVerdict:
         result = judge(speedups(CALM), speedups(shifted(BREEZE[:4], -0.2), run="b"), Rules())
         assert result.verdict == "INCONCLUSIVE"
         assert result.replicates_needed == 5
-        assert "5 and 4 replicates are too few" in only(result).text
+        assert "5 and 4 sound replicates are too few" in only(result).text
 
     def test_greedy_acceptance_that_never_varies_needs_two(self) -> None:
         def acceptance(value: float, **changes: Any) -> Snapshot:
@@ -159,7 +171,17 @@ class TestMorePairs:
             before, after = rng.normal(0, 0.02, n), rng.normal(-0.05, 0.02, n)
             found += judge(speedups(before), speedups(after, run="b"), Rules()).verdict == "FAIL"
         assert found / 400 > 0.85
-        assert f"About {n} replicates of each side would decide" in asked.text
+        assert f"About {n} sound replicates of each side would decide" in asked.text
+
+    def test_more_cells_need_more_of_them(self) -> None:
+        """Each is judged at a smaller share of the level."""
+        noise = np.asarray(CALM) * 5 - 0.05
+        needed = [
+            judge(speedups(*[CALM] * cells), speedups(*[noise] * cells, run="b"), Rules()).replicates_needed
+            for cells in (1, 8)
+        ]
+        assert None not in needed
+        assert needed[0] < needed[1]  # type: ignore[operator]
 
     def test_a_change_at_the_margin_itself_would_never_be_settled(self) -> None:
         result = judge(speedups(CALM), speedups(shifted(CALM, -0.03), run="b"), Rules())
@@ -237,7 +259,7 @@ class TestWithoutStatistics:
         after = snapshot({"speedup": [[None] * 5]}, run="b")
         result = judge(speedups(CALM), after, Rules())
         assert result.exit_code == 4
-        assert "There is no figure of the candidate" in only(result).text
+        assert "The candidate gave no figure" in only(result).text
 
     def test_an_interrupted_candidate_is_inconclusive_a_smaller_one_is_compared_where_it_can(self) -> None:
         before, after = speedups(CALM, CALM), speedups(BREEZE, run="b")

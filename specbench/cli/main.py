@@ -18,8 +18,10 @@ from specbench.cli import (
     doctor,
     gate,
     gpus,
+    history,
     power,
     profile,
+    query,
     report,
     serve,
     sweep,
@@ -64,6 +66,8 @@ def _options(
 app.command(short_help="The main job: measure speculation against plain decoding.")(sweep.sweep)
 app.command(short_help="Show a run again, and write its report anew.")(report.report)
 app.command(short_help="Do two engines give the same tokens and accept the same drafts?")(compare.compare)
+app.command(short_help="Trends over a folder of runs, as table and plot.")(history.history)
+app.command(short_help="SQL over a folder of runs.")(query.query)
 app.command(short_help="Are outputs unchanged by speculation, greedy and sampled?")(verify.verify)
 app.command(short_help="The acceptance of every gamma, from logs or one pass.")(profile.profile)
 app.command(short_help="An OpenAI-compatible server: reference decoder or known truth.")(serve.serve)

@@ -5,6 +5,7 @@ config.yaml          the sweep's configuration, as given to `specbench sweep --c
 cells/ID.parquet     one measurement each, until `compact`
 requests.parquet  measurements.parquet  telemetry.parquet      after `compact`
 equivalence.json     log-probability margins asked for after the timed cells
+summary-STAMP.parquet    its cells summed up, for `history` and `query`; made anew where it is missing or stale
 logs/LAUNCH.log      engine logs;  events/ID.jsonl   raw event streams, on request
 """
 

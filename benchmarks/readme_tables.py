@@ -69,7 +69,7 @@ def _speedup(cell: Row) -> str:
         return text + star
     if float(high) > 10 * float(low):
         return f"{text} [?]{star}"
-    shown = f"**{text}**" if float(low) > 1 else text
+    shown = f"**{text}**" if float(f"{float(low):.2f}") > 1 else text
     return f"{shown} [{float(low):.2f}, {float(high):.2f}]{star}"
 
 

@@ -62,12 +62,17 @@ class CellAcceptance:
         return cls(gamma, counters, counters, counters, {}, "counters" if counters else None, streamed)
 
     def difference(self) -> float | None:
+        """`relative_difference` of what both tell, None where one of them tells nothing."""
         if self.source != "requests" or self.every is None or self.counters is None:
             return None
         return relative_difference(self.every.counts, self.counters.counts, self.requests)
 
+    def is_compared_whole(self) -> bool:
+        """Whether requests and counters both tell steps, drafted and accepted tokens as the engine counted them."""
+        return all(told is not None and told.counts.drafted is not None for told in (self.every, self.counters))
+
     def figures(self) -> dict[str, Any]:
-        difference = self.difference()
+        difference = self.difference() if self.is_compared_whole() else None
         figures: dict[str, Any] = {
             "acceptance_source": self.source,
             "counter_mean_acceptance_length": self.counters.counts.mean_length() if self.counters else None,

@@ -23,7 +23,7 @@ from specbench.analysis.degenerate import degeneracy, was_truncated
 from specbench.analysis.goodput import NO_SLO, Slo, goodput
 from specbench.analysis.latency import PERCENTILES, Latencies, percentile
 from specbench.analysis.memory_roof import NO_ROOF, Roof, above_memory_roof
-from specbench.analysis.open_loop import completed_rate, latency_ratio, offered_rate, send_lag
+from specbench.analysis.open_loop import completed_rate, ended_rate, latency_ratio, offered_rate, send_lag
 from specbench.analysis.resources import resources
 from specbench.analysis.speedup import OverReplicates, Pair, Speedup, pair, speedup
 from specbench.analysis.statistics import replicate_interval
@@ -178,7 +178,11 @@ def _service(arm: Arm, pairs: Sequence[Pair], latency: Latencies, slo: Slo) -> d
     if not arm.cell.is_open_loop:
         return figures
     ratio = latency_ratio(pairs)
+    ended = [ended_rate(m.traces) for m in arm.ok]
     return figures | {
+        "goodput_requests_per_s": _mean(
+            good.share * rate for good, rate in zip(rates, ended, strict=True) if good and rate
+        ),
         "offered_requests_per_s": _mean(offered_rate(m.traces) for m in arm.ok),
         "requests_per_s": _mean(completed_rate(m.traces) for m in arm.ok),
         "latency_speedup": 1.0 if arm.cell.speculation.is_baseline else ratio.value if ratio else None,

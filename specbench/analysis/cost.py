@@ -12,6 +12,9 @@ from specbench.errors import SpecbenchError
 SECONDS_PER_HOUR = 3_600
 HOURS_PER_MONTH = 730
 
+MOST = {"gpu_price": 1e6, "gpu_count": 10**6, "engineering_cost": 1e12, "tokens_per_month": 1e18}
+"""More is a slip of the hand: a GPU-hour for a million, all tokens of the world a million times over."""
+
 
 @dataclass(frozen=True, slots=True)
 class Economics:
@@ -31,12 +34,14 @@ class Economics:
     def from_config(cls, config: Mapping[str, Any]) -> Economics:
         """From a sweep's configuration; fields that it lacks keep their defaults.
 
-        Raises SpecbenchError for a figure that is no positive number, and where fewer GPUs are priced than were used.
+        Raises SpecbenchError for a figure that is not above 0 or above MOST, and where fewer GPUs are priced than used.
         """
         given = {name: config[name] for name in cls.__dataclass_fields__ if config.get(name) is not None}
         for name, value in given.items():
-            if name != "currency" and not (math.isfinite(value) and value > 0):
-                raise SpecbenchError(f"--{name.replace('_', '-')}: expected a number above 0; got {value}.")
+            if name != "currency" and not 0 < value <= MOST[name]:
+                most = f"{MOST[name]:,.0f}"
+                flag = f"--{name.replace('_', '-')}"
+                raise SpecbenchError(f"{flag}: expected a number above 0, {most} at most; got {value}.")
         economics, used = cls(**given), config.get("tensor_parallel") or 1
         if economics.gpu_price is not None and economics.gpu_count < used:
             raise SpecbenchError(

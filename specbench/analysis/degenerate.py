@@ -15,6 +15,9 @@ from specbench.replay.records import RequestTrace
 Degeneracy = Literal["loop", "empty"]
 
 LONGEST_PERIOD = 64
+LOOSE_END = 4
+"""Tokens behind a loop that text cut by a limit may have: a broken word in pieces, white space, an end token."""
+
 FEWEST_REPEATS = 4
 SHORTEST_LOOP = 24
 """A tail counts as a loop when one n-gram of at most `LONGEST_PERIOD` tokens fills it `FEWEST_REPEATS` times or more,
@@ -49,3 +52,8 @@ def ends_in_loop(tokens: Sequence[int] | Sequence[str]) -> bool:
             if tail[period:] == tail[:-period]:
                 return True
     return False
+
+
+def was_cut_in_a_loop(tokens: Sequence[int]) -> bool:
+    """`ends_in_loop` for tokens made of text, whose last word may be broken: up to `LOOSE_END` tokens are ignored."""
+    return any(ends_in_loop(tokens[: len(tokens) - ignored]) for ignored in range(LOOSE_END + 1))

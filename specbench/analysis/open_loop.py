@@ -53,11 +53,22 @@ def offered_rate(traces: Sequence[RequestTrace]) -> float | None:
     return (len(due) - 1) / span if span > 0 else None
 
 
+def ended_rate(traces: Sequence[RequestTrace]) -> float | None:
+    """Requests per second as they ended: what a server that is too slow falls short by. None for fewer than two.
+
+    Gaps over their time, as in `offered_rate`; a late first end makes nothing faster than it was offered.
+    """
+    if len(traces) < 2:
+        return None
+    due, ends = [t.scheduled for t in traces], [t.finished for t in traces]
+    seconds = max(max(due) - min(due), max(ends) - min(ends))
+    return (len(traces) - 1) / seconds if seconds > 0 else None
+
+
 def completed_rate(traces: Sequence[RequestTrace]) -> float | None:
-    """Requests that ended well per second, first due to last end: what a server that is too slow falls short by."""
-    well = [t for t in traces if t.error is None]
-    seconds = max(t.finished for t in traces) - min(t.scheduled for t in traces) if traces else 0.0
-    return len(well) / seconds if seconds > 0 else None
+    """The share of `ended_rate` that ended well."""
+    rate = ended_rate(traces)
+    return None if rate is None else rate * sum(t.error is None for t in traces) / len(traces)
 
 
 def send_lag(traces: Sequence[RequestTrace], q: float) -> float | None:

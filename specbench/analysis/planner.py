@@ -131,17 +131,25 @@ def pooled(noises: Iterable[MeasuredNoise]) -> float:
 
 
 def seconds_per_replicate(measurements: Iterable[Measurement]) -> float | None:
-    """From one replicate's first measurement to the next one's, median: starts of the servers included.
+    """What its measurements took, and for each the median of the waits: for a server's start, for a warm-up alone.
 
-    None with fewer than two replicates. An interrupted run's pause is one of the gaps.
+    The median over replicates; None for a single measurement. A pause of an interrupted run is one wait among many, and
+    so is what failed.
     """
-    starts: dict[int, datetime] = {}
-    for m in measurements:
-        started = datetime.fromisoformat(m.started_at)
-        starts[m.replicate] = min(started, starts.get(m.replicate, started))
-    ordered = [starts[replicate] for replicate in sorted(starts)]
-    gaps = [(b - a).total_seconds() for a, b in pairwise(ordered)]
-    return median(gaps) if gaps else None
+    ordered = sorted((m for m in measurements if m.status == "ok"), key=lambda m: datetime.fromisoformat(m.started_at))
+    waits: dict[bool, list[float]] = defaultdict(list)  # by whether a server was started in it
+    for a, b in pairwise(ordered):
+        apart = datetime.fromisoformat(b.started_at) - datetime.fromisoformat(a.started_at)
+        waits[a.launch != b.launch].append(max(0.0, apart.total_seconds() - (a.finished - a.started)))
+    if not waits:
+        return None
+    start, warm_up = (median(waits[kind] or [0.0]) for kind in (True, False))
+    taken: dict[int, float] = defaultdict(float)
+    launches: dict[int, set[str]] = defaultdict(set)
+    for m in ordered:
+        taken[m.replicate] += m.finished - m.started + (warm_up if m.launch in launches[m.replicate] else start)
+        launches[m.replicate].add(m.launch)
+    return median(taken.values())
 
 
 def _acceptance_prompts(measurements: Iterable[Measurement]) -> int | None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from scipy.stats import binom
+
 from specbench.analysis.cell_summary import CellSummary
+from specbench.analysis.marks import VOIDING
+from specbench.analysis.statistics import LEVEL
 from specbench.analysis.verdict import Decision, outcome
 from specbench.equivalence.greedy import NoiseFloor, divergence_bound
 
@@ -71,11 +75,13 @@ def _advice(
     unsure = sorted({c.batch_size for c in chosen if c.batch_size <= limit and outcome(c) != "gain"})
     gaining = [size for size in sizes if size <= limit and size not in unsure]
     what = f"speculative decoding with {decision.method} and gamma {decision.gamma}"
+    known = any(outcome(c) == "no gain" or (c.speedup or 2) <= 1 for c in chosen if c.batch_size > limit)
+    beyond = "not beyond" if known else "beyond which nothing is sure"
     if unsure:
-        up_to = "" if limit == sizes[-1] else f" up to batch size {limit}, not beyond"
+        up_to = "" if limit == sizes[-1] else f" up to batch size {limit}, {beyond}"
         return f"Enable {what}{up_to}: it gains at batch size {_list(gaining)}; not resolved at {_list(unsure)}."
     if limit < sizes[-1]:
-        return f"Enable {what} up to batch size {limit}, not beyond."
+        return f"Enable {what} up to batch size {limit}, {beyond}."
     where = (
         f"every batch size measured ({_list(sizes)})"
         if len(sizes) > 1
@@ -211,7 +217,9 @@ def _uncertain(shown: Sequence[CellSummary], cells: Sequence[CellSummary], noise
         doubts.append("so few launches bound no speedup while one looks after each (--until-ci)")
     if any(c.speedup is None and c.status == "ok" and not c.is_open_loop for c in shown):
         doubts.append("some cells have no speedup, see their marks")
-    void = sorted({mark.code for c in shown for mark in c.marks if c.is_void or not (c.is_open_loop or c.is_evidence)})
+    if any(outcome(c) == "gain" for c in shown) and (luck := _luck(cells)):
+        doubts.append(luck)
+    void = sorted({mark.code for c in shown for mark in c.marks if mark.code in VOIDING})
     if void:
         doubts.append(f"marked cells are no evidence ({', '.join(void)})")
     if owing := [c for c in shown if c.owes_gain_to_degenerate]:
@@ -226,6 +234,15 @@ def _uncertain(shown: Sequence[CellSummary], cells: Sequence[CellSummary], noise
     if failed := sum(c.status == "failed" for c in cells):
         doubts.append(f"{failed} of {len(cells)} cells failed")
     return f"Uncertain: {'; '.join(doubts)}." if doubts else ""
+
+
+def _luck(cells: Sequence[CellSummary]) -> str:
+    """Among many cells an interval lies above 1 by chance now and then: one in forty, each at 95 %."""
+    judged = [c for c in cells if c.is_speculative and c.is_evidence]
+    gains = sum((c.speedup_ci_low or 0) > 1 for c in judged)
+    if not gains or binom.sf(gains - 1, len(judged), (1 - LEVEL) / 2) < 1 - LEVEL:
+        return ""
+    return f"{gains} of {len(judged)} cells show a gain, which chance alone may do among so many (use --replicates)"
 
 
 def _best_by_workload(cells: Sequence[CellSummary]) -> list[CellSummary]:

@@ -42,6 +42,7 @@ class SimulatedBackend:
     def command(self, launch: Launch) -> Command:
         options, speculation = launch.options, launch.speculation
         _scenario(options)  # a mistake in it is found before anything starts
+        _only_truth(options.engine_args)
         argv = [
             *(sys.executable, "-m", "specbench.simulated.server"),
             *("--scenario", str(options.scenario and options.scenario.absolute())),
@@ -93,6 +94,18 @@ def _scenario(options: EngineOptions) -> Scenario:
             "configs/scenarios/llama-70b-h200.yaml."
         )
     return load_scenario(options.scenario)
+
+
+def _only_truth(arguments: tuple[str, ...]) -> None:
+    match arguments:
+        case () | ("--truth", _):
+            return
+        case (one,) if one.startswith("--truth="):
+            return
+    raise SpecbenchError(
+        f"the simulated backend takes --engine-arg='--truth FILE' and no other; got {' '.join(arguments)!r}. What its "
+        "server does stands in the scenario."
+    )
 
 
 async def _told(base_url: str) -> dict[str, Any]:

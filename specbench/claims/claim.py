@@ -140,7 +140,13 @@ def read_claim(inputs: Mapping[str, object], gpus: Catalogue) -> Claim:
             read[name] = find_gpu(str(written), gpus) if name == "gpu" else _read(name, written)
         except ValueError as error:
             raise SpecbenchError(f"{flag(name)}: {error}; got {str(written)!r}.") from None
-    return Claim(**read)  # type: ignore[arg-type]
+    claim = Claim(**read)  # type: ignore[arg-type]
+    if claim.model_params and claim.active_params and claim.model_params.below(claim.active_params):
+        raise SpecbenchError(
+            f"--active-params {claim.active_params} is more than --model-params {claim.model_params}: "
+            "a token uses a part of all parameters. Swap them, or leave --active-params out."
+        )
+    return claim
 
 
 def _read(name: str, written: object) -> Figure:

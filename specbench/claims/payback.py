@@ -26,16 +26,18 @@ def savings_of_costs(savings: Figure, tokens_per_month: Figure, baseline_cost: F
 
 
 def payback(payback_weeks: Figure, engineering_cost: Figure, monthly_savings: Figure) -> Finding:
-    if monthly_savings.value <= 0:
+    if monthly_savings.high <= 0:
         nothing = f"savings of {monthly_savings} a month pay nothing back"
         return Finding("payback", WEEKS, "impossible", payback_weeks, None, (nothing,), ("a cost that falls",))
-    computed = spread(arithmetic.payback_weeks, engineering_cost, _positive(monthly_savings))
+    saved = _positive(monthly_savings)
+    computed = spread(arithmetic.payback_weeks, engineering_cost, saved)
+    shown_savings, weeks = (monthly_savings, computed) if monthly_savings.value > 0 else (saved.span(), computed.span())
     working = (
-        f"{engineering_cost} of engineering ÷ {monthly_savings} a month × 52 ÷ 12 = {computed} weeks",
+        f"{engineering_cost} of engineering ÷ {shown_savings} a month × 52 ÷ 12 = {weeks} weeks",
         off(payback_weeks, computed),
     )
     true_if = (
-        f"engineering for {shown(arithmetic.engineering_cost_for(payback_weeks.value, monthly_savings.value))}",
+        f"engineering for {shown(arithmetic.engineering_cost_for(payback_weeks.value, saved.value))}",
         f"savings of {shown(arithmetic.payback_weeks(engineering_cost.value, payback_weeks.value))} a month",
     )
     return judged("payback", WEEKS, agreement(payback_weeks, computed), payback_weeks, computed, working, true_if)
@@ -43,9 +45,13 @@ def payback(payback_weeks: Figure, engineering_cost: Figure, monthly_savings: Fi
 
 def engineering_that_pays_back(payback_weeks: Figure, monthly_savings: Figure) -> Finding:
     """It only follows: the engineering that such a payback leaves room for."""
+    about = "engineering that pays back"
+    if monthly_savings.value <= 0:
+        nothing = f"savings of {monthly_savings} a month pay for no engineering"
+        return Finding(about, "one-off", None, None, Figure.exact(0), (nothing,))
     room = spread(arithmetic.engineering_cost_for, payback_weeks, Figure.exact(monthly_savings.value))
     working = (f"{monthly_savings} a month pay for {room.span()} of engineering in {payback_weeks.span()} weeks",)
-    return Finding("engineering that pays back", "one-off", None, None, room, working)
+    return Finding(about, "one-off", None, None, room, working)
 
 
 def replicas_of_volume(tokens_per_month: Figure, tokens_per_second: Figure, replicas: Figure | None = None) -> Finding:
@@ -91,4 +97,5 @@ def bill_against_rent(
 
 def _positive(figure: Figure) -> Figure:
     # Costs that nearly agree may, before rounding, have saved nothing: then no number of weeks is too many.
-    return Figure(figure.value, max(figure.low, figure.value / 10), figure.high)
+    least = (figure.value if figure.value > 0 else figure.high) / 10
+    return Figure(max(figure.value, least), max(figure.low, least), figure.high)

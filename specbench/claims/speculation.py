@@ -16,9 +16,10 @@ PROBABILITY = "probability"
 
 def speedup_within_length(speedup: Figure, acceptance_length: Figure) -> Finding:
     """A step of speculation is never cheaper than a plain one, so it gains at most the tokens that it commits."""
+    most = acceptance_length.span()
     working = (
-        f"a step commits {acceptance_length} tokens and costs a plain step at least: {acceptance_length} times at most",
-        f"claimed {speedup}",
+        f"a step commits {most} tokens and costs a plain step at least: {most} times at most",
+        f"claimed {speedup.span()}",
     )
     true_if = (
         f"{speedup} tokens per step or more",
@@ -111,7 +112,9 @@ def acceptance_of_break_even(
     computed = spread(lambda g, c, v: arithmetic.break_even_acceptance(g, c, v) or 0.0, gamma, draft_cost, v)
     implied = arithmetic.length(claimed.value, gamma.value) - gamma.value * draft_cost.value
     working = (f"{step}: E(α, γ) is as much at α {computed.span()}", off(claimed, computed))
-    true_if = (f"a verification that costs {shown(implied)} plain steps",)
+    # A verification is never cheaper than a plain step.
+    dearer = (f"a verification that costs {shown(implied)} plain steps",) if implied >= 1 else ()
+    true_if = (f"an acceptance of {computed.span()}", *dearer)
     return judged(about, PROBABILITY, agreement(claimed, computed), claimed, computed, working, true_if)
 
 

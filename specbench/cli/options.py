@@ -68,6 +68,8 @@ def pairs(text: str, flag: str, form: str = "METHOD=DIRECTORY, as in draft_model
         name, equals, value = part.partition("=")
         if not (name and equals and value):
             raise SpecbenchError(f"{flag}: expected {form}; got {part!r}.")
+        if name in found:
+            raise SpecbenchError(f"{flag}: {name} is given twice; leave one of them out.")
         found[name] = value
     return found
 

@@ -37,10 +37,10 @@ def power(
 
     Example: specbench power --gate --run reports/20300101-120000-reference-chat --effect 5% --power 95%
 
-    Keys of --json: noise, power, level, seconds_per_replicate (null without a run), and three lists: measured (of a
-    run's cells: cell, noise, replicates, acceptance_prompts), sweep (effect, pairs, pairs_until_ci) and gate (effect,
-    margin, pairs, looks, pairs_equivalent, false_alarm_rate). Shares are of 1; a null number of pairs is more than
-    anyone measures.
+    Keys of --json: simulated (whether the run's noise is a scenario's), noise, power, level, seconds_per_replicate
+    (null without a run), and three lists: measured (of a run's cells: cell, noise, replicates, acceptance_prompts),
+    sweep (effect, pairs, pairs_until_ci) and gate (effect, margin, pairs, looks, pairs_equivalent, false_alarm_rate).
+    Shares are of 1; a null number of pairs is more than anyone measures.
     """
     import json
     from dataclasses import asdict
@@ -56,7 +56,9 @@ def power(
         raise SpecbenchError("say how noisy pairs are: --noise 2%, or --run RUN to take it from a run.")
     if not gate:
         refuse_given(context, ("margin",), "is a gate's: add --gate")
-    measurements = RunStore.open(run).measurements() if run else []
+    store = RunStore.open(run) if run else None
+    measurements = store.measurements() if store else []
+    simulated = store is not None and store.is_simulated
     measured = measured_noise(measurements)
     if run and not measured:
         raise SpecbenchError(f"{run} has no cell with a speedup in two replicates. Use one of --replicates 3 or more.")
@@ -70,6 +72,7 @@ def power(
     seconds = seconds_per_replicate(measurements)
     if json_output:
         record = {
+            "simulated": simulated,
             **{"noise": spread, "power": wanted, "level": LEVEL, "seconds_per_replicate": seconds},
             "measured": list(map(asdict, measured)),
             "sweep": list(map(asdict, sweeps)),
@@ -77,18 +80,22 @@ def power(
         }
         typer.echo(json.dumps(record, indent=2))
         return
+    mark = "SIMULATED: " if simulated else ""
     if measured:
         rows = [(m.cell, f"{m.noise:.1%}", m.replicates, _count(m.acceptance_prompts)) for m in measured]
-        print_table(f"Noise in {run}", ("cell", "s_d", "replicates", "prompts for ±1% (s.e.) of AL"), rows)
+        print_table(f"{mark}Noise in {run}", ("cell", "s_d", "replicates", "prompts for ±1% (s.e.) of AL"), rows)
     if gate:
-        title = f"Pairs for a gate at {margin}: noise {spread:.1%}, power {wanted:.0%}"
+        title = f"{mark}Pairs for a gate at {margin}: noise {spread:.1%}, power {wanted:.0%}"
         columns = ("regression", "pairs, one look", "or looking at", "pairs to call none none", "false alarms")
         print_table(title, columns, map(_gate_row, gates))
     else:
-        title = f"Replicates for a sweep: noise {spread:.1%}, power {wanted:.0%}"
+        title = f"{mark}Replicates for a sweep: noise {spread:.1%}, power {wanted:.0%}"
         print_table(title, ("change", "replicates to tell it from none", "--until-ci takes about"), map(_row, sweeps))
     if seconds is not None:
-        typer.echo(f"A replicate of all arms of {run} took {seconds:.0f} s, starts of the servers included.")
+        typer.echo(
+            f"{mark}A replicate of all arms of {run} takes about {seconds:.0f} s: its measurements, and the median "
+            "wait for a server or a warm-up before each, so that pauses of the run do not count."
+        )
 
 
 def _row(need: SweepNeed) -> tuple[str, ...]:

@@ -64,10 +64,10 @@ def profile(
     sets gamma step by step. Speedup is predicted from the cost of a drafted token alone, as if a wider verification
     cost nothing; with --run both are as measured.
 
-    Keys of --json: source, unit, tokenizer, skipped, promptless (logs), target, drafters, too_long (workloads),
-    requests, loops, keep_loops, suffix_cached_requests, prompt_tokens, response_tokens, seconds, gammas, methods
-    [{method, cost_per_drafted_token, cost_source, requests, tokens, gammas [{gamma, steps, drafts, drafted, accepted,
-    mean_acceptance_length, mean_acceptance_length_per_draft,
+    Keys of --json: source, simulated, unit, tokenizer, skipped, promptless (logs), target, drafters, too_long
+    (workloads), requests, loops, keep_loops, suffix_cached_requests, prompt_tokens, response_tokens, seconds, gammas,
+    methods [{method, cost_per_drafted_token, cost_source, requests, tokens, gammas [{gamma, steps, drafts, drafted,
+    accepted, mean_acceptance_length, mean_acceptance_length_per_draft,
     mean_acceptance_length_per_request, draft_acceptance_rate, alpha, position_acceptance, conditional_acceptance,
     predicted_speedup}], best_gamma (0: none is above 1), best_speedup, oracle_speedup, by_category {name: the same},
     by_output_position [{from, below, gammas}]}].
@@ -135,11 +135,12 @@ def _show(report: dict[str, Any], output: Path | None, as_json: bool) -> None:
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
         return
     for method in report["methods"]:
-        print_table(f"{method['method']}: acceptance of every gamma", table.GAMMA_COLUMNS, table.gamma_rows(method))
+        name = f"{'SIMULATED: ' if report['simulated'] else ''}{method['method']}"
+        print_table(f"{name}: acceptance of every gamma", table.GAMMA_COLUMNS, table.gamma_rows(method))
         if len(method["by_category"]) > 1:
-            print_table(f"{method['method']} by category", table.CATEGORY_COLUMNS, table.category_rows(method))
+            print_table(f"{name} by category", table.CATEGORY_COLUMNS, table.category_rows(method))
         gamma = method["best_gamma"] or report["gammas"][-1]
-        title = f"{method['method']} by output position, gamma {gamma}"
+        title = f"{name} by output position, gamma {gamma}"
         print_table(title, table.POSITION_COLUMNS, table.position_rows(method, gamma))
     for sentence in (*map(table.verdict, report["methods"]), *table.notes(report)):
         typer.echo(sentence)

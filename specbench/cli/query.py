@@ -52,7 +52,7 @@ def query(
         writer.writerows([_cell(value, "") for value in row] for row in answer.rows)
         typer.echo(buffer.getvalue(), nl=False)
     else:
-        print_table(f"{len(answer.rows)} rows: {', '.join(answer.columns)}", answer.columns, _shown(answer))
+        print_table(f"{len(answer.rows)} rows", answer.columns, _shown(answer))
 
 
 def _shown(answer: Answer) -> list[list[object]]:

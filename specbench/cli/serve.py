@@ -7,8 +7,11 @@ from typing import Optional
 
 import typer
 
+_OF_DECODER = ("dtype", "device", "verification", "threads")
+
 
 def serve(
+    context: typer.Context,
     target: str = typer.Option("demo", help="The model: demo, a local directory, or a hub id."),
     method: str = typer.Option("none", help="none, ngram, suffix, draft_model or eagle3."),
     gamma: int = typer.Option(0, min=0, help="Tokens proposed per step; 0 with method none."),
@@ -40,12 +43,14 @@ def serve(
     from specbench.backends.base import EngineOptions, Launch
     from specbench.backends.reference import ReferenceBackend
     from specbench.backends.simulated import SimulatedBackend
+    from specbench.cli.options import refuse_given
     from specbench.drafter import resolve_drafter
     from specbench.errors import SpecbenchError
     from specbench.speculation import Speculation
     from specbench.target import resolve_target
 
     if scenario is not None:
+        refuse_given(context, _OF_DECODER, "is the decoder's, and with --scenario none runs: leave it out")
         launch = Launch(
             target=Path(target),
             target_name=target,

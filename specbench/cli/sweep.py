@@ -100,7 +100,7 @@ def sweep(
     scenario: Path | None = typer.Option(
         None,
         help="What --backend simulated does, as YAML: acceptance and step times of hardware that one does not have.",
-        rich_help_panel=_ENGINE,
+        rich_help_panel=_WHAT,
     ),
     engine_arg: list[str] | None = typer.Option(
         None,
@@ -229,9 +229,10 @@ def _print_plan(config: SweepConfig, output: Path | None, *, resume: bool, as_js
         rows.append((launch.id, len(cells), sum(map(len, orders))))
     if as_json:
         launches = [{"launch": name, "measurements": measured, "requests": sent} for name, measured, sent in rows]
-        typer.echo(json.dumps({"launches": launches, "done": len(done)}, indent=2))
+        typer.echo(json.dumps({"simulated": config.is_simulated, "launches": launches, "done": len(done)}, indent=2))
         return
-    print_table("Nothing was started (--dry-run)", ("launch", "measurements", "requests"), rows)
+    mark = "SIMULATED: " if config.is_simulated else ""
+    print_table(f"{mark}Nothing was started (--dry-run)", ("launch", "measurements", "requests"), rows)
     typer.echo(
         f"{describe_starts(plan, checked.backend.start_seconds)}; {len(plan.measurements)} measurements"
         f"{f' besides the {len(done)} that are done' if done else ''}. Starts are one per method, gamma and replicate; "

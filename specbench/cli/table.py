@@ -11,10 +11,10 @@ from rich.text import Text
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows of `len(columns)` cells under a title. Plain output has a line `# title`, then a line per row."""
+    """Print rows of `len(columns)` cells under a title. Plain: a line `# title: columns`, then one per row."""
     console = Console()
     if not console.is_terminal:
-        typer.echo(f"# {title}")
+        typer.echo(f"# {title}" + (f": {', '.join(filter(None, columns))}" if any(columns) else ""))
         for row in rows:
             typer.echo("\t".join(map(str, row)))
         return

@@ -136,7 +136,7 @@ def _validated(entries: Mapping[str, Any], path: Path) -> Catalogue:
     gpus: dict[str, Gpu] = {}
     for name, fields in entries.items():
         try:
-            gpus[name] = Gpu(**{**fields, "name": name})
+            gpus[name] = Gpu.model_validate({**fields, "name": name})
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(map(str, first["loc"])) or "entry"

@@ -6,12 +6,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from specbench.analysis.degenerate import ends_in_loop
+from specbench.analysis.degenerate import was_cut_in_a_loop
 from specbench.errors import SpecbenchError
 from specbench.profile.encoders import Encoder
 from specbench.profile.offsets import Transcript
+
+if TYPE_CHECKING:
+    from specbench.store.run import RunStore
 
 SHAPES = (
     '{"messages": [… , {"role": "assistant", "content": …}]}',
@@ -87,10 +90,11 @@ class LogFile:
         response = entry.get("response")
         if isinstance(response, Mapping):
             asked = entry.get("request") or self.prompts.get(str(entry.get("custom_id"))) or entry
-            if not isinstance(asked, Mapping):
-                raise _Bad('"request" must be an object.')
+            body = asked.get("body") or asked if isinstance(asked, Mapping) else asked
+            if not isinstance(body, Mapping):
+                raise _Bad('"request", and a "body" in it, must be objects.')
             text, reason = _answer(response)
-            return self._prompt(asked.get("body") or asked), *self._response(text, reason)
+            return self._prompt(body), *self._response(text, reason)
         turns = entry.get("messages") or entry.get("conversations")
         if turns is not None and not any(name in entry for name in _RESPONSES):
             messages = _messages(turns)
@@ -122,7 +126,7 @@ class LogFile:
         if not text:
             raise _Bad("the response is empty.")
         tokens = self.encoder.text(text)
-        cut = reason == "length" or (reason is None and ends_in_loop(tokens))
+        cut = reason == "length" or (reason is None and was_cut_in_a_loop(tokens))
         return (tokens, True) if cut else ([*tokens, *self.encoder.end], False)
 
 
@@ -157,6 +161,10 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def _object(line: bytes) -> Mapping[str, Any]:
     try:
         value = json.loads(line.decode("utf-8-sig"))
+        if b"\\ud" in line.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise _Bad("it holds half of a surrogate pair (\\ud800 to \\udfff), which is no character.") from None
     except (ValueError, RecursionError) as error:
         raise _Bad(f"not valid JSON ({error}).") from None
     if not isinstance(value, dict):
@@ -215,12 +223,10 @@ def _string(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def run_transcripts(path: Path) -> Iterable[Transcript]:
+def run_transcripts(run: RunStore) -> Iterable[Transcript]:
     """What the baseline answered in a run of `specbench sweep`: every prompt of each workload once."""
-    from specbench.store.run import RunStore
-
     seen = set()
-    for m in RunStore.open(path).measurements():
+    for m in run.measurements():
         if not m.cell.speculation.is_baseline:
             continue
         for trace in m.traces:

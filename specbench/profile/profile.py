@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from specbench.analysis.degenerate import ends_in_loop
+from specbench.analysis.degenerate import was_cut_in_a_loop
 from specbench.profile import oracle
 from specbench.profile.base import Profiler
 from specbench.profile.offsets import Steps, Transcript, walk
@@ -127,7 +127,7 @@ def profile(
         found.requests += 1
         found.prompt_tokens += len(transcript.prompt)
         found.response_tokens += len(transcript.response)
-        loops = ends_in_loop(transcript.response)
+        loops = was_cut_in_a_loop(transcript.response)
         found.loops += loops
         for profiler, method in zip(profilers, found.methods, strict=True):
             table = profiler.table(transcript, max(gammas))

@@ -49,7 +49,11 @@ def profile_logs(
         )
     profilers = [asked.lookup(method) for method in asked.methods]
     if path.is_dir():
-        return _report(run_transcripts(path), profilers, asked, {}, {"source": str(path), "unit": "tokens"})
+        from specbench.store.run import RunStore
+
+        run = RunStore.open(path)
+        said = {"source": str(path), "unit": "tokens", "simulated": run.is_simulated}
+        return _report(run_transcripts(run), profilers, asked, {}, said)
     encoder = load_encoder(tokenizer, progress)
     log = LogFile(path, encoder, skip_bad_lines, batch_prompts(batch_input) if batch_input else {})
     report = _report(log, profilers, asked, {}, {"source": str(path), "unit": encoder.unit, "tokenizer": encoder.name})
@@ -114,6 +118,7 @@ def _report(
         raise SpecbenchError(f"{said['source']} holds no response to profile.")
     return {
         **said,
+        "simulated": said.get("simulated", False) or any(cost.simulated for cost in costs.values()),
         "keep_loops": asked.keep_loops,
         "suffix_cached_requests": asked.cached_requests,
         "seconds": time.perf_counter() - begun,

@@ -12,10 +12,13 @@ from specbench.errors import SpecbenchError
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """per_token: of a drafted token, in plain decoding steps · source: where that is from, in words"""
+    """per_token: of a drafted token, in plain decoding steps · source: where that is from, in words
+    simulated: from a scenario
+    """
 
     per_token: float
     source: str
+    simulated: bool = False
 
     @classmethod
     def given(cls, text: str, flag: str) -> Cost:
@@ -41,15 +44,17 @@ def run_costs(path: Path, batch_size: int | None = None) -> dict[str, Cost]:
     from specbench.analysis.summary import summarize
     from specbench.store.run import RunStore
 
-    cells = [c for c in summarize(RunStore.open(path)).cells if c.is_speculative and c.step_cost_ratio is not None]
+    store = RunStore.open(path)
+    cells = [c for c in summarize(store).cells if c.is_speculative and c.step_cost_ratio is not None]
     sizes = sorted({c.batch_size for c in cells})
     if not sizes:
         raise SpecbenchError(f"{path} has no cell with a measured step cost. Give --cost instead.")
     size = sizes[0] if batch_size is None else batch_size
     if size not in sizes:
         raise SpecbenchError(f"{path} has no cell with batch size {size}; it has {', '.join(map(str, sizes))}.")
-    source = f"measured in {path.name} at batch size {size}"
-    return {method: Cost(c, source) for method, c in slopes(c for c in cells if c.batch_size == size).items()}
+    source = f"{'SIMULATED' if store.is_simulated else 'measured'} in {path.name} at batch size {size}"
+    found = slopes(c for c in cells if c.batch_size == size)
+    return {method: Cost(cost, source, store.is_simulated) for method, cost in found.items()}
 
 
 def slopes(cells: Iterable[CellSummary]) -> dict[str, float]:

@@ -66,6 +66,8 @@ def verdict(method: Mapping[str, Any]) -> str:
 def notes(report: Mapping[str, Any]) -> Iterator[str]:
     """What a reader must know of the figures, a sentence each."""
     unit = report["unit"]
+    if report["simulated"]:
+        yield "SIMULATED: responses or costs come from a run of a scenario, in which no engine ran."
     yield (
         f"{report['requests']} responses, {report['response_tokens']} {unit} "
         f"(and {report['prompt_tokens']} of prompts)."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
@@ -14,6 +15,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
+from matplotlib.text import Text
 from matplotlib.ticker import (
     FixedLocator,
     LogLocator,
@@ -76,11 +79,23 @@ def svg(plot: Plot) -> str:
 
 
 def _render(plot: Plot, **options: Any) -> bytes:
+    _make_showable(plot.figure)
     buffer = io.BytesIO()
     # The salt makes ids in the SVG the same in every run, and its own for each plot of a page.
     with mpl.rc_context({**RC, "svg.hashsalt": plot.name}):
         plot.figure.savefig(buffer, **options)
     return buffer.getvalue()
+
+
+def _make_showable(figure: Figure) -> None:
+    """Texts from outside, such as a scenario's description, without control characters and with � for what the font
+    cannot show: matplotlib would warn of each.
+    """
+    font = get_font(findfont("DejaVu Sans"))
+    for artist in figure.findobj(Text):
+        if isinstance(artist, Text):
+            shown = (c for c in artist.get_text() if c == "\n" or unicodedata.category(c) != "Cc")
+            artist.set_text("".join(c if c == "\n" or font.get_char_index(ord(c)) else "\ufffd" for c in shown))
 
 
 def _speedup(summary: RunSummary) -> Plot | None:

@@ -61,7 +61,10 @@ def write_report(
         if paths.requests is not None:
             write_table(paths.requests, request_table(measurements))
     except OSError as error:
-        raise SpecbenchError(f"cannot write the report to {out}: {error.strerror}. Choose another --output.") from error
+        way_out = "Choose another --output."
+        if paths.requests is None:
+            way_out = f"Nothing measured is lost: make room there, and specbench report {run_dir} writes it again."
+        raise SpecbenchError(f"cannot write the report to {out}: {error.strerror}. {way_out}") from error
     return paths
 
 

@@ -103,24 +103,12 @@ class SimulatedApp:
 
     async def _generate(self, request: web.Request) -> web.StreamResponse:
         """SGLang's own endpoint: tokens so far in every event, and what it counted in the last."""
-        from specbench.simulated.formats.sglang import SglangFormat
+        from specbench.simulated.formats.sglang import GenerateRequest, SglangFormat
 
         assert isinstance(self._format, SglangFormat)
         sglang = self._format
-        asked = json.loads(await request.read())
-        sampling = asked.get("sampling_params") or {}
-        prompt = asked.get("text") if "text" in asked else tuple(asked.get("input_ids") or ())
-        if not prompt:
-            raise RequestError("text or input_ids is missing")
-        running = self._submit(
-            GenerationRequest(
-                prompt=prompt,
-                max_tokens=sampling.get("max_new_tokens", 128),
-                temperature=sampling.get("temperature", 1.0),
-                seed=sampling.get("sampling_seed"),
-                ignore_eos=sampling.get("ignore_eos", False),
-            )
-        )
+        asked = parse(GenerateRequest, await request.read())
+        running = self._submit(asked.generation())
         tokens: list[int] = []
 
         def so_far(chunk: Chunk | Emission) -> Json:
@@ -131,7 +119,7 @@ class SimulatedApp:
                 info = {name: info[name] for name in ("prompt_tokens", "completion_tokens")} | {"finish_reason": None}
             return {"text": text, "output_ids": list(tokens), "meta_info": info}
 
-        if asked.get("stream"):
+        if asked.stream:
             return await Sender(self._engine, running, request).send(so_far, list)
         for emission in await self._collect(running):
             body = so_far(emission)

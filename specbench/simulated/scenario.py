@@ -10,15 +10,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from specbench.errors import SpecbenchError
+from specbench.speculation import METHODS
+from specbench.sweep.quantities import NotTruth, Number
 from specbench.sweep.yaml_file import read_mapping
 
 Engine = Literal["vllm", "sglang", "tensorrt_llm"]
-Probability = Annotated[float, Field(ge=0, le=1)]
+Whole = Annotated[int, NotTruth]
+Probability = Annotated[Number, Field(ge=0, le=1)]
 Share = Probability
-Seconds = Annotated[float, Field(ge=0)]
-Milliseconds = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
+Seconds = Annotated[Number, Field(ge=0)]
+Milliseconds = Annotated[Number, Field(ge=0)]
+Count = Annotated[Whole, Field(ge=0)]
+Positive = Annotated[Whole, Field(ge=1)]
 
 
 class _Part(BaseModel):
@@ -76,9 +79,9 @@ class Drafting(_Part):
     acceptance: Acceptance = Acceptance(alpha=0.7)
     by_category: tuple[Category, ...] = ()
     found: Probability = 1.0
-    spread: float = Field(default=0.0, ge=0, lt=1)
-    drift_per_request: float = 0.0
-    drift_per_second: float = 0.0
+    spread: Number = Field(default=0.0, ge=0, lt=1)
+    drift_per_request: Number = 0.0
+    drift_per_second: Number = 0.0
     fixed_ms: Milliseconds = 0.0
     per_token_ms: Milliseconds = 0.0
 
@@ -96,10 +99,10 @@ class StepTime(_Part):
     weights_ms: Milliseconds = 10.0
     context_ms_per_1k_tokens: Milliseconds = 0.0
     compute_ms_per_token: Milliseconds = 0.0
-    overlap: float = Field(default=1.0, ge=1)
+    overlap: Number = Field(default=1.0, ge=1)
     per_sequence_ms: Milliseconds = 0.0
-    noise: float = Field(default=0.0, ge=0, le=1)
-    launch_noise: float = Field(default=0.0, ge=0, le=1)
+    noise: Number = Field(default=0.0, ge=0, le=1)
+    launch_noise: Number = Field(default=0.0, ge=0, le=1)
 
 
 class Prefill(_Part):
@@ -127,7 +130,7 @@ class Output(_Part):
     """
 
     tokens: Positive = 64
-    sigma: float = Field(default=0.0, ge=0, le=3)
+    sigma: Number = Field(default=0.0, ge=0, le=3)
     ends: bool = True
     degenerate: Degenerate | None = None
 
@@ -187,9 +190,9 @@ class Counters(_Part):
     bonus_as_accepted: every step's own token counts as an accepted one, so that rates above 1 appear
     """
 
-    ranks: Positive = 1
+    ranks: Positive = Field(default=1, le=1024)
     reset_at_request: Count | None = None
-    foreign_steps: float = Field(default=0.0, ge=0)
+    foreign_steps: Number = Field(default=0.0, ge=0, le=1000)
     whole_last_step: bool = False
     bonus_as_accepted: bool = False
 
@@ -206,7 +209,7 @@ class Scenario(_Part):
     name: str = Field(default="simulated", pattern=r"^[\w.-]+$")
     description: str = ""
     engine: Engine = "vllm"
-    seed: int = 0
+    seed: Whole = 0
     drafting: Drafting = Drafting()
     methods: Mapping[str, Drafting] = Field(default_factory=dict)
     step: StepTime = StepTime()
@@ -219,6 +222,13 @@ class Scenario(_Part):
     kv_capacity_tokens: Positive | None = None
     prefix_caching: bool = False
     start_seconds: Seconds = 0.0
+
+    @field_validator("methods")
+    @classmethod
+    def _are_known(cls, methods: Mapping[str, Drafting]) -> Mapping[str, Drafting]:
+        if unknown := [m for m in methods if m not in METHODS]:
+            raise ValueError(f"unknown method {unknown[0]!r}. Choose from: {', '.join(METHODS)}")
+        return methods
 
     def drafting_of(self, method: str) -> Drafting:
         return self.methods.get(method, self.drafting)

@@ -73,6 +73,11 @@ class RunStore:
             raise SpecbenchError(f"{self.path / MANIFEST}: not a run's manifest, it has no configuration.")
         return manifest
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether no engine ran and the figures come from a scenario."""
+        return "simulated" in self.manifest
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run while measuring into it. Raises SpecbenchError while another process does."""

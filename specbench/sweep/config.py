@@ -17,6 +17,8 @@ from specbench.replay.arrivals import Arrival, parse_arrival
 from specbench.speculation import AGAIN, AS_DEPLOYED, BASELINE, DRAFTERLESS, METHODS, Speculation
 from specbench.store.atomic import replacing
 from specbench.sweep.quantities import (
+    Engineering,
+    Gpus,
     LatencyBounds,
     NotTruth,
     Number,
@@ -25,6 +27,7 @@ from specbench.sweep.quantities import (
     Rate,
     Seconds,
     Share,
+    TokensPerMonth,
     WholeNumber,
 )
 from specbench.sweep.yaml_file import read_mapping
@@ -40,6 +43,10 @@ MAX_SEED = 2**63 - 2**32
 
 MAX_THREADS = 1024
 
+MAX_BATCH_SIZE = 100_000
+MAX_REQUESTS = 10_000_000
+"""Beyond what any server or hour takes, and a typo more than that would hang."""
+
 
 class SweepConfig(BaseModel):
     """What to measure, on what, and what a GPU-hour costs. Every field is a flag of `specbench sweep`."""
@@ -54,14 +61,18 @@ class SweepConfig(BaseModel):
     )
     drafter: Mapping[str, str] = Field(default_factory=dict, description="drafter weights by method")
     gamma: tuple[PositiveInt, ...] = Field((4,), min_length=1, description="tokens proposed per step")
-    batch_size: tuple[PositiveInt, ...] = Field((1, 4), min_length=1, description="requests kept in flight")
+    batch_size: tuple[Annotated[PositiveInt, Field(le=MAX_BATCH_SIZE)], ...] = Field(
+        (1, 4), min_length=1, description="requests kept in flight"
+    )
     request_rate: tuple[Rate, ...] = Field(
         (), description="requests per second: an open loop in the place of batch sizes, the largest of which limits it"
     )
     arrival: str | None = Field(None, description="how an open loop's requests arrive; poisson by default")
     slo: LatencyBounds = Field(default_factory=dict, description="latency bounds by metric and percentile")
     prompts: PositiveInt | None = Field(None, description="how many prompts of each workload; all by default")
-    requests: PositiveInt | None = Field(None, description="per measurement; as many as there are prompts by default")
+    requests: PositiveInt | None = Field(
+        None, le=MAX_REQUESTS, description="per measurement; as many as there are prompts by default"
+    )
     max_tokens: PositiveInt = Field(64, description="output tokens per request, where the prompt does not say")
     temperature: Number = Field(0.0, ge=0, le=MAX_TEMPERATURE)
     top_p: Number = Field(1.0, ge=LEAST_TOP_P, le=1)
@@ -100,10 +111,10 @@ class SweepConfig(BaseModel):
     allow_lossy: bool = Field(False, description="measure an engine whose outputs are not the target's own")
     save_events: bool = Field(False, description="keep every byte that the server streamed")
     gpu_price: Price | None = Field(None, description="per GPU-hour")
-    gpu_count: PositiveInt = 1
+    gpu_count: Gpus = 1
     currency: str = "USD"
-    engineering_cost: Price | None = Field(None, description="one-off cost of switching speculation on")
-    tokens_per_month: Price | None = None
+    engineering_cost: Engineering | None = Field(None, description="one-off cost of switching speculation on")
+    tokens_per_month: TokensPerMonth | None = None
 
     @field_validator("workload")
     @classmethod

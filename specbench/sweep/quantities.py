@@ -9,6 +9,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from specbench.analysis.cost import MOST
+
 _SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -57,7 +59,10 @@ NotTruth = BeforeValidator(_number)
 WholeNumber = Annotated[int, Field(strict=True)]
 PositiveInt = Annotated[WholeNumber, Field(ge=1)]
 Number = Annotated[float, NotTruth]
-Price = Annotated[Number, Field(gt=0)]
+Price = Annotated[Number, Field(gt=0, le=MOST["gpu_price"])]
+Gpus = Annotated[PositiveInt, Field(le=MOST["gpu_count"])]
+Engineering = Annotated[Number, Field(gt=0, le=MOST["engineering_cost"])]
+TokensPerMonth = Annotated[Number, Field(gt=0, le=MOST["tokens_per_month"])]
 Rate = Annotated[Number, Field(gt=0)]
 Seconds = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
 Share = Annotated[float, BeforeValidator(share), Field(gt=0, lt=1)]

@@ -52,4 +52,4 @@ def _state(widths: Mapping[str, float], wide: Mapping[str, float], until: float,
     worst = max(wide, key=lambda cell: wide[cell])
     known = f"±{wide[worst]:.1%}" if wide[worst] < 10 else "nothing yet"
     unknown = f"{len(wide)} of {len(widths)} speedups are not known to ±{until:.1%}"
-    return f"after {replicates} replicates {unknown}; {worst}: {known}{failed}."
+    return f"after {replicates} replicates {unknown}; the widest is {worst}: {known}{failed}."

@@ -30,6 +30,10 @@ MOST_FAILED = 0.01
 """Share of the requests of one replay that may fail; more, and what is left is no fair sample."""
 
 
+_DEATH_S = 0.5
+"""So much later than a request's failure the event loop may learn that the server ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """version: the engine's · differences: settings that are not what was asked for · note: gets a sentence now and
@@ -85,7 +89,10 @@ def sampling(config: SweepConfig) -> dict[str, Any]:
 
 @asynccontextmanager
 async def start(subject: Subject, speculation: Speculation, note: Note) -> AsyncIterator[Server]:
-    """The engine with this speculation, ready. Raises SpecbenchError where it does not start or tell its settings."""
+    """The engine with this speculation, ready.
+
+    Raises SpecbenchError where it does not start or tell its settings, or ends while it is asked.
+    """
     launch, config = subject.launch(speculation), subject.config
     note(f"starting {speculation.label} …")
     async with run_server(
@@ -106,4 +113,14 @@ async def start(subject: Subject, speculation: Speculation, note: Note) -> Async
             aiohttp.ClientSession(server.base_url, timeout=timeout) as session,
         ):
             version = f"{settings.engine} {settings.version}"
-            yield Server(config, version, settings.differences, client, LogprobClient(session, config.target), note)
+            ready = Server(config, version, settings.differences, client, LogprobClient(session, config.target), note)
+            try:
+                yield ready
+            except (SpecbenchError, aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+                await asyncio.sleep(_DEATH_S)
+                if server.exit_code is None:
+                    raise
+                raise SpecbenchError(
+                    f"the server ended with exit code {server.exit_code} before {speculation.label} was verified; "
+                    f"its log: {server.log}."
+                ) from error

@@ -90,6 +90,8 @@ class Subject:
 
 def prepare(config: SweepConfig, effort: Effort, output: Path | None, note: Callable[[str], None]) -> Subject:
     """Raises SpecbenchError for whatever would fail later and can be known now."""
+    if config.is_simulated:
+        raise SpecbenchError("a simulation decodes nothing that could be verified: give --backend reference or vllm.")
     if not config.method:
         raise SpecbenchError("--method none is what others are compared with: name a method that speculates.")
     if len(config.workload) != 1:

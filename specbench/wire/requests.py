@@ -190,7 +190,7 @@ class ChatRequest(GenerationBody):
         )
 
 
-Body = TypeVar("Body", bound=GenerationBody)
+Body = TypeVar("Body", bound=BaseModel)
 
 
 def parse(body_type: type[Body], body: bytes) -> Body:
@@ -206,9 +206,9 @@ def parse(body_type: type[Body], body: bytes) -> Body:
 def _sentence(problem: ErrorDetails) -> str:
     if problem["type"] == "json_invalid":
         return f"the body is not JSON: {problem['ctx']['error']}"
-    if problem["type"] == "model_type":
-        return "the body must be a JSON object"
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(".")
+    if problem["type"] == "model_type":
+        return f"{field or 'the body'} must be a JSON object"
     if problem["type"] == "missing":
         return f"{field} is missing"
     if problem["type"] == "value_error":

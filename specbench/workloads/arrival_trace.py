@@ -28,9 +28,12 @@ def read_arrival_trace(path: Path) -> NDArray[np.float64]:
     except (OSError, UnicodeDecodeError) as error:
         raise SpecbenchError(f"{path}: cannot be read as a trace of arrivals ({error}).") from error
     times = np.sort(np.fromiter(_times(path, lines), dtype=np.float64))
-    if len(times) < 2 or not np.isfinite(times).all() or times[-1] == times[0]:
-        raise SpecbenchError(f"{path}: a trace needs two arrivals or more, at different times. Known forms: {FORMS}.")
-    offsets: NDArray[np.float64] = times - times[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        offsets: NDArray[np.float64] = times - times[:1]
+    if len(offsets) < 2 or not np.isfinite(offsets).all() or offsets[-1] == 0:
+        raise SpecbenchError(
+            f"{path}: a trace needs two arrivals or more, at different times, all finite. Known forms: {FORMS}."
+        )
     return offsets
 
 
@@ -44,7 +47,7 @@ def _times(path: Path, lines: Sequence[tuple[int, str]]) -> Iterator[float]:
                 if not (line.startswith("{") or _is_number(line)):
                     continue  # the header of a table
             yield reader(line)
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError, csv.Error) as error:
             raise SpecbenchError(f"{path}:{number}: no arrival time ({error}). Known forms: {FORMS}.") from None
 
 

@@ -71,6 +71,8 @@ def test_a_configuration_without_money_keeps_the_defaults() -> None:
         ({"gpu_price": 0.0}, "--gpu-price"),
         ({"tokens_per_month": float("nan")}, "--tokens-per-month"),
         ({"gpu_count": -1}, "--gpu-count"),
+        ({"gpu_count": 10**400}, "--gpu-count: expected a number above 0, 1,000,000 at most"),
+        ({"gpu_price": 1e300}, "--gpu-price: expected a number above 0, 1,000,000 at most"),
         ({"gpu_price": 2.0, "gpu_count": 1, "tensor_parallel": 4}, "--gpu-count 4"),
     ],
 )

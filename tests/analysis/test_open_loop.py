@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from known_run import NGRAM, measurement, store
 
@@ -47,13 +48,13 @@ def test_a_row_shows_latency_and_goodput_and_no_speedup(tmp_path: Path) -> None:
         assert getattr(plain, nothing) is None
         assert getattr(cell, nothing) is None
     assert (cell.request_rate, cell.offered_requests_per_s) == (4.0, pytest.approx(4.0))
-    assert cell.requests_per_s == pytest.approx(8 / (7 / 4 + 0.2))
+    assert cell.requests_per_s == pytest.approx(4.0)
     assert cell.e2e_ms_p99 == pytest.approx(200)
     assert (plain.latency_speedup, cell.latency_speedup) == (1.0, pytest.approx(2.5))
     assert cell.latency_speedup_ci_low == pytest.approx(2.5)
     assert (plain.goodput_requests_per_s, plain.slo_met) == (0.0, False)
     assert (cell.goodput_percent, cell.slo_met) == (100.0, True)
-    assert cell.goodput_requests_per_s == pytest.approx(8 / (7 / 4 + 0.2))
+    assert cell.goodput_requests_per_s == pytest.approx(4.0)
     assert cell.send_lag_ms_p99 == 0
     assert cell.equivalence == "EXACT"
     assert not {m.code for m in cell.marks} & {"no_steady_window", "no_baseline"}
@@ -109,5 +110,14 @@ def test_rates_and_lags_are_of_the_traces() -> None:
     late = [replace(t, sent=t.scheduled + 0.02) for t in traces]
     assert send_lag(late, 99) == pytest.approx(0.02)
     failed = [replace(t, error="no") if t.index else t for t in traces]
-    assert completed_rate(failed) == pytest.approx(1 / (7 / 5 + 0.5))
+    assert completed_rate(failed) == pytest.approx(5.0 / 8)
     assert (offered_rate([]), offered_rate(traces[:1]), completed_rate([]), send_lag([], 99)) == (None,) * 4
+
+
+@pytest.mark.parametrize(("latencies", "served"), [((0.5,) * 8, 5.0), ((1.5,) + (0.2,) * 7, 5.0), ((0.0, 1.4), 2.5)])
+def test_what_is_served_is_what_is_offered_or_less(latencies: tuple[float, ...], served: float) -> None:
+    """Served steadily, with a slow first request, and by a server that falls behind."""
+    due = open_loop(rate=5.0).traces
+    growing = np.linspace(latencies[0], latencies[-1], 8) if len(latencies) == 2 else latencies
+    traces = [replace(t, finished=t.scheduled + wait) for t, wait in zip(due, growing, strict=True)]
+    assert completed_rate(traces) == pytest.approx(served)

@@ -19,6 +19,7 @@ from specbench.analysis.planner import (
 )
 from specbench.analysis.power import pairs_for_regression
 from specbench.analysis.sequential import Looks
+from specbench.store.measurement import Measurement
 
 STEPS = (0.01, 0.011, 0.0104)
 
@@ -80,3 +81,16 @@ def test_a_replicate_takes_from_one_start_to_the_next() -> None:
     measurements = [measurement(replicate=r, started_at=at) for r, at in enumerate(started)]
     assert seconds_per_replicate(measurements) == 300
     assert seconds_per_replicate(measurements[:1]) is None
+
+
+def test_neither_a_pause_nor_a_replicate_that_was_measured_last_changes_what_one_takes() -> None:
+    """Each launch is measured twice, for 4 s; a server takes 26 s to start and a warm-up 6 s."""
+
+    def at(minute: int, second: int, replicate: int, repeat: int) -> Measurement:
+        started = f"2030-01-01T{minute // 60:02}:{minute % 60:02}:{second:02}+00:00"
+        return measurement(replicate=replicate, repeat=repeat, started_at=started)
+
+    steady = [at(2 * i // 3, 40 * i % 60 + 10 * k, i, k) for i in range(3) for k in (0, 1)]
+    assert seconds_per_replicate(steady) == pytest.approx(4 + 26 + 4 + 6)
+    again = [at(600, 10 * k, 0, k) for k in (0, 1)]  # the first one, after a night
+    assert seconds_per_replicate([*steady[2:], at(2, 0, 3, 0), at(2, 10, 3, 1), *again]) == pytest.approx(40)

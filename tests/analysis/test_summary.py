@@ -167,6 +167,15 @@ def test_engine_counters_stand_in_for_requests_that_say_nothing(tmp_path: Path) 
     assert (cell.mean_acceptance_length, cell.alpha, cell.acceptance_source) == (4.0, 0.75, "counters")
 
 
+def test_where_counters_tell_no_drafted_tokens_no_difference_is_shown(tmp_path: Path) -> None:
+    partial = EngineCounters(AcceptanceCounts(80, None, 236))  # 4 of 240 fewer, which an end may have cut
+    summary = summarize(store(tmp_path, [measurement(), measurement(NGRAM, accepted=3, counters=partial)]))
+    cell = row(summary, "ngram")
+    assert cell.counter_mean_acceptance_length != cell.mean_acceptance_length
+    assert cell.counter_difference_percent is None
+    assert "counters_differ" not in codes(cell)
+
+
 def test_counters_of_other_traffic_void_the_cell(tmp_path: Path) -> None:
     foreign = EngineCounters(AcceptanceCounts(100, 400, 290))
     summary = summarize(store(tmp_path, [measurement(), measurement(NGRAM, accepted=3, counters=foreign)]))

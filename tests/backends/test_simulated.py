@@ -61,6 +61,13 @@ def test_the_command_is_the_known_truth_server_with_the_scenario(scenario: Path)
     )
 
 
+def test_another_server_s_arguments_are_refused(scenario: Path) -> None:
+    for arguments in (("--block-size", "32"), ("--truth",), ("--truth", "t", "--port", "1")):
+        options = EngineOptions(scenario=scenario, engine_args=arguments)
+        with pytest.raises(SpecbenchError, match="--engine-arg='--truth FILE' and no other; got '--"):
+            get_backend("simulated").command(Launch(Path("any"), "any", options=options))
+
+
 def test_every_method_runs() -> None:
     assert get_backend("simulated").methods == METHODS
 

@@ -150,6 +150,21 @@ def test_speedup_acceptance_and_gamma_bound_each_other(told: dict[str, object], 
     assert checked(**told).verdict == verdict
 
 
+def test_a_speedup_that_only_rounding_allows_shows_the_ranges() -> None:
+    found = finding(checked(acceptance_length=2, gamma=4, speedup=3), "speedup against tokens per step")
+    assert found.verdict == "consistent"
+    assert "1.5 to 2.5 times at most" in found.working[0]
+    assert found.working[1] == "claimed 2.5 to 3.5"
+
+
+def test_a_verification_cheaper_than_a_plain_step_makes_nothing_true() -> None:
+    told = {"gamma": 4, "draft_cost": "0.30"}
+    for claimed, expected in (("0.20", False), ("0.90", True)):
+        found = finding(checked(**told, break_even_acceptance=claimed), "acceptance at which speculation breaks even")
+        assert found.verdict == "inconsistent"
+        assert any("verification" in way for way in found.true_if) is expected
+
+
 def test_drafts_that_cost_too_much_never_break_even() -> None:
     report = checked(break_even_acceptance="0.5", gamma=2, draft_cost="1.50")
     assert report.verdict == "impossible"
@@ -192,6 +207,17 @@ def test_a_change_of_cost_follows_from_throughput_costs_or_speedup(told, about: 
         assert found.verdict == verdict
         assert found.computed is not None
         assert found.computed.value == pytest.approx(computed, abs=5e-4)
+
+
+def test_costs_that_agree_once_rounded_may_pay_back_and_costs_that_rise_do_not() -> None:
+    told = {"payback_weeks": 6, "tokens_per_month": "10B"}
+    alike = checked(**told, engineering_cost=1000, baseline_cost="0.1", cost="0.1")
+    assert finding(alike, "payback").verdict == "consistent"
+    for report in (alike, checked(**told, baseline_cost="0.09", cost="0.19", speedup=2, gamma=4)):
+        room = finding(report, "engineering that pays back")
+        assert room.computed is not None
+        assert room.computed.value == 0
+        assert "pay for no engineering" in room.working[0]
 
 
 def test_a_bill_is_at_least_the_rent_of_the_busy_hours() -> None:
@@ -249,6 +275,7 @@ def test_no_single_figure_is_a_claim(name: str) -> None:
         ({"kv_shape": "80x8"}, "--kv-shape: expected LAYERSxKV_HEADSxHEAD_SIZE"),
         ({"gpu": "H2000"}, "no GPU 'H2000' in the catalogue. Did you mean H200?"),
         ({"tokens": 3}, "'tokens' is no input of a claim"),
+        ({"model_params": "37e9", "active_params": "671e9"}, "--active-params 671e9 is more than --model-params 37e9"),
     ],
 )
 def test_a_mistake_names_the_flag(told: dict[str, object], sentence: str) -> None:

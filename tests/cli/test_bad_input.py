@@ -85,6 +85,7 @@ MISTAKES = {
     "report of nothing": (("report", "nowhere"), "nowhere"),
     "workload show of nothing": (("workload", "show", "nowhere.jsonl"), "no workload file nowhere.jsonl"),
     "a server without a drafter": (("serve", "--method", "draft_model", "--gamma", "2"), "needs a drafter"),
+    "a scenario on a device": (("serve", "--scenario", "x.yaml", "--device", "cuda"), "--device is the decoder's"),
     "a server with gamma 0": (("serve", "--method", "ngram"), "gamma must be at least 1"),
 }
 

@@ -36,7 +36,7 @@ def test_json_has_a_stable_shape():
 
 def test_a_pipe_gets_a_line_per_check_without_a_frame():
     title, *lines = run(app).stdout.splitlines()
-    assert title == "# specbench doctor"
+    assert title == "# specbench doctor: check, found, what to do"
     assert lines[0].split("\t")[:2] == ["ok", "python"]
     assert all(line.count("\t") == 3 for line in lines)
 

@@ -36,6 +36,11 @@ def test_a_mistake_names_the_flag_and_quotes_the_text(read, text: str) -> None: 
     assert repr(text.split(",")[0] if read is pairs else text) in str(caught.value)
 
 
+def test_a_name_given_twice_is_refused() -> None:
+    with pytest.raises(SpecbenchError, match="--slo: ttft_p95 is given twice"):
+        options.bounds("ttft_p95=1s,ttft_p95=2s", "--slo")
+
+
 def test_rates_and_bounds_are_read_as_numbers_and_times() -> None:
     written = {"request_rate": "0.5,2", "slo": "ttft_p95=500ms,tpot_p99=50ms"}
     assert options.given(written, written.keys()) == {

@@ -15,7 +15,7 @@ from specbench.errors import SpecbenchError
 PHRASE = "the quick brown fox jumps over the lazy dog "
 
 KEYS = {
-    *("source", "unit", "tokenizer", "skipped", "promptless", "requests", "loops", "keep_loops"),
+    *("source", "simulated", "unit", "tokenizer", "skipped", "promptless", "requests", "loops", "keep_loops"),
     *("suffix_cached_requests", "prompt_tokens", "response_tokens", "seconds", "gammas", "methods"),
 }
 METHOD_KEYS = {
@@ -79,6 +79,19 @@ def test_token_ids_need_no_tokenizer(tmp_path: Path) -> None:
     assert (report["methods"][0]["gammas"][0]["steps"], report["methods"][0]["gammas"][0]["accepted"]) == (2, 2)
 
 
+@pytest.mark.parametrize("tokenizer", ["words", "bytes"])
+@pytest.mark.parametrize("reason", [None, "length", "stop"])
+@pytest.mark.parametrize("tail", ["", "the ca", "the cat sat ", "the cat sat on the mat.\n\n"])
+def test_a_loop_is_one_however_the_limit_cut_its_text(
+    tmp_path: Path, tokenizer: str, reason: str | None, tail: str
+) -> None:
+    path = tmp_path / "loop.jsonl"
+    line = {"prompt": "Where?", "response": "the cat sat on the mat. " * 50 + tail, "finish_reason": reason}
+    path.write_text(json.dumps(line) + "\n")
+    report = json.loads(run("--logs", path, "--tokenizer", tokenizer, "--method", "ngram", "--json"))
+    assert (report["requests"], report["loops"]) == (1, 1)
+
+
 def test_loops_count_when_asked_for(logs: Path) -> None:
     kept, left_out = (
         json.loads(run("--logs", logs, "--method", "ngram", "--json", *options))["methods"][0]
@@ -99,8 +112,9 @@ def test_a_cost_makes_a_long_draft_dear(logs: Path) -> None:
 
 def test_a_person_sees_tables_and_what_to_know_of_them(logs: Path) -> None:
     shown = run("--logs", logs, "--gamma", "2,4")
-    assert "# ngram: acceptance of every gamma\n2\t" in shown
-    assert "# ngram by category\ncopy\t1\t4\t" in shown
+    assert "# ngram: acceptance of every gamma: gamma, " in shown
+    assert "\n2\t" in shown
+    assert "\ncopy\t1\t4\t" in shown
     assert "new\t1\tnone\t–\t1.00\t1.00\n" in shown
     assert "ngram: gamma 4 is best, " in shown
     assert "Counted in words, not in the model's tokens: give --tokenizer" in shown

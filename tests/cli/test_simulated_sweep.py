@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from specbench.store.measurement import Measurement
@@ -63,6 +64,31 @@ def test_everything_that_it_prints_and_writes_says_simulated(
     assert all("SIMULATED hardware" in svg.split("</svg>")[0] for svg in svgs)
     with (run / "cells.csv").open() as rows:
         assert {row["backend"] for row in csv.DictReader(rows)} == {"simulated"}
+    tables = pq.read_table(run / "measurements.parquet", columns=["backend"])
+    assert set(tables["backend"].to_pylist()) == {"simulated"}
+
+
+def test_what_takes_figures_from_a_simulated_run_says_so(
+    specbench: Any, simulated: tuple[object, ...], tmp_path: Path
+) -> None:
+    plan = (*simulated, "--replicates", 2, "--dry-run")
+    assert "SIMULATED: Nothing was started" in specbench(*plan).stdout
+    assert json.loads(specbench(*plan, "--json").stdout)["simulated"] is True
+    done = specbench(*simulated, "--method", "ngram,eagle3", "--replicates", 2, "--quiet")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "log.jsonl").write_text(json.dumps({"prompt": "a b a b", "response": "a b a b a"}) + "\n")
+    for command in (
+        ("power", "--run", "run"),
+        ("profile", "--logs", "run", "--method", "ngram"),
+        ("profile", "--logs", "log.jsonl", "--run", "run", "--method", "ngram"),
+    ):
+        shown = specbench(*command)
+        assert shown.returncode == 0, shown.stderr
+        assert "# SIMULATED: " in shown.stdout
+        assert json.loads(specbench(*command, "--json").stdout)["simulated"] is True
+    compared = specbench("compare", "run", "run", "--across-backends")
+    assert compared.returncode == 1
+    assert "give two runs in which engines ran" in compared.stderr
 
 
 def result(measurement: Measurement) -> tuple[object, ...]:

@@ -40,6 +40,7 @@ def test_greedy_only_asks_nothing_else(specbench, tiny_target: Path) -> None:  #
         (("--method", "none"), "name a method that speculates"),
         (("--method", "ngram", "--draws", "0"), "--draws must be at least 1"),
         (("--method", "mtp"), "does not run mtp"),
+        (("--method", "ngram", "--backend", "simulated"), "give --backend reference or vllm"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_1(specbench, arguments: tuple[str, ...], said: str) -> None:  # type: ignore[no-untyped-def]

@@ -121,6 +121,7 @@ def test_a_user_s_file_adds_and_replaces(tmp_path: Path) -> None:
         ("Ours: {memory_gib: 64}", "Ours: bandwidth_tb_per_s: Field required"),
         ("Ours: {memory_gib: 0, bandwidth_tb_per_s: 1}", "memory_gib: Input should be greater than 0"),
         ("H200: {memory: 141}", "H200: memory: Extra inputs are not permitted"),
+        ("H200: {141: 1}", "H200: 141: Keys should be strings"),
         ("H200: 141", "H200: expected fields such as memory_gib; got 141"),
         ("H200: {price: {low: 3, high: 2, seen: 2026-06, source: us}}", "low must not be above high"),
     ],

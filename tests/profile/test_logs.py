@@ -101,6 +101,8 @@ def test_a_batch_output_finds_its_prompts_in_the_batch_input(tmp_path: Path) -> 
         ('{"prompt": 5, "response": "x"}', '"prompt" must be'),
         ('{"messages": [{"role": "user", "content": "x"}]}', "the last message must be the assistant's"),
         ('{"messages": "x"}', '"messages" must be a list'),
+        ('{"request": {"body": 7}, "response": {"choices": []}}', '"request", and a "body" in it, must be objects'),
+        ('{"prompt": "x", "response": "\\ud800"}', "it holds half of a surrogate pair"),
         ('{"token_ids": ["x"]}', "token ids must be a list of whole numbers"),
         ('{"response": {"error": "x"}}', "the response has no choices"),
         ('{"response": {"choices": [{"message": {"content": null}}]}}', "the first choice has no text"),
@@ -123,7 +125,7 @@ def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_run_s_baseline_is_a_log(tmp_path: Path) -> None:
     run = store(tmp_path, [measurement(NGRAM, accepted=2), *(measurement(BASELINE, repeat=k) for k in range(2))])
-    found = list(run_transcripts(run.path))
+    found = list(run_transcripts(run))
     assert [t.id for t in found] == [f"p{i:03}" for i in range(8)]
     assert all(len(t.prompt) == 20 and t.max_tokens == len(t.response) == 41 for t in found)
 

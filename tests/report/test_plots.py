@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,16 @@ def test_every_plot_is_drawn_and_has_ink(drawn: dict[str, Plot]) -> None:
         pixels = np.asarray(Image.open(io.BytesIO(png(plot))).convert("L"))
         assert pixels.std() > 10
         assert min(pixels.shape) > 250
+
+
+def test_what_the_font_lacks_is_replaced_without_a_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    run = store(tmp_path, RUN)
+    summary = replace(summarize(run), run="日本\x1b[31m é")
+    plot = draw_plots(summary, run.measurements())[0]
+    png(plot)
+    text = svg(plot)
+    assert "��[31m é" in text
+    assert not recwarn.list
 
 
 def test_the_heat_map_holds_the_speedups_as_numbers(drawn: dict[str, Plot]) -> None:

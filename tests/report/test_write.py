@@ -236,6 +236,15 @@ def test_what_is_no_run_and_what_cannot_be_written_is_said(run: RunStore, tmp_pa
         reported(run, tmp_path / "file")
 
 
+def test_a_report_into_its_run_can_be_written_again(run: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("specbench.report.write._write", full)
+    with pytest.raises(SpecbenchError, match=f"No space left.*make room there, and specbench report {run.path} writes"):
+        reported(run, None)
+
+
 def command(*arguments: str) -> Any:
     import typer
 

@@ -106,6 +106,21 @@ class TestSglang:
         _, whole = await ask("sglang", "/generate", {**body, "stream": False})
         assert whole["output_ids"] == seen[-1]["output_ids"]
 
+    @pytest.mark.parametrize(
+        ("body", "sentence"),
+        [
+            ({"text": 3}, "text must be a valid string, got 3"),
+            ({"input_ids": ["a"]}, "input_ids[0] must be a valid integer"),
+            ({"text": "hello", "sampling_params": [1]}, "sampling_params must be"),
+            ({"text": "hello", "sampling_params": {"max_new_tokens": "9"}}, "sampling_params.max_new_tokens must be"),
+            ({"sampling_params": {}}, "text or input_ids is missing"),
+        ],
+    )
+    async def test_generate_refuses_what_is_no_request(self, ask: Any, body: dict[str, Any], sentence: str) -> None:
+        status, told = await ask("sglang", "/generate", body)
+        assert status == 400
+        assert sentence in json.dumps(told)
+
     async def test_gauges_are_of_forty_steps_and_a_flush_clears_them(self, ask: Any) -> None:
         async def state() -> tuple[float, float]:
             metrics = parse((await ask("sglang", "/metrics"))[1])

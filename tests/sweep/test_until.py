@@ -68,8 +68,8 @@ async def test_it_goes_on_in_abba_order_until_the_speedup_is_known(tmp_path: Pat
         *("none-r2", "ngram-g4-r2", "ngram-g4-r3", "none-r3"),
     ]
     assert told.notes == [
-        "after 2 replicates 1 of 1 speedups are not known to ±3.0%; w-ngram-g4-b1: ±10.0%.",
-        "after 3 replicates 1 of 1 speedups are not known to ±3.0%; w-ngram-g4-b1: ±10.0%.",
+        "after 2 replicates 1 of 1 speedups are not known to ±3.0%; the widest is w-ngram-g4-b1: ±10.0%.",
+        "after 3 replicates 1 of 1 speedups are not known to ±3.0%; the widest is w-ngram-g4-b1: ±10.0%.",
         "after 4 replicates every speedup is known to ±3.0%.",
     ]
 

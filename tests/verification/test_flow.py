@@ -7,10 +7,17 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
+import pytest
+
 from specbench.backends.base import Command, Launch
 from specbench.backends.reference import ReferenceBackend
+from specbench.errors import SpecbenchError
+from specbench.replay.request import RequestSpec
+from specbench.speculation import BASELINE
 from specbench.sweep.config import SweepConfig
 from specbench.verification.flow import RESULT, TEXT, run_verification, write
+from specbench.verification.server import start
 from specbench.verification.settings import DEFAULTS, Effort, Subject, prepare
 
 SERVER = Path(__file__).parents[1] / "decoder" / "planted_server.py"
@@ -69,3 +76,17 @@ async def test_a_bias_that_greedy_decoding_hides_is_found_by_sampling(
     text = (tmp_path / "out" / TEXT).read_text()
     assert text.startswith("NOT EQUIVALENT: draft_model-g1 against none on specbench reference decoder")
     assert "would have found a bias of TV ≥" in text
+
+
+async def test_a_server_that_is_killed_is_named_with_its_log(
+    open_target: Path, noisy_draft: Path, tmp_path: Path
+) -> None:
+    made = subject(open_target, noisy_draft, tmp_path / "out", Effort(draws=5, contexts=1, positions=5))
+
+    async def verify_while_it_dies() -> None:
+        async with start(made, BASELINE, lambda text: None) as server:
+            max(psutil.Process().children(), key=psutil.Process.create_time).kill()
+            await server.replay([RequestSpec(0, "p", 4, prompt=(1, 2))])
+
+    with pytest.raises(SpecbenchError, match=r"the server ended with exit code -9 .*; its log: .*none\.log\."):
+        await verify_while_it_dies()

@@ -51,6 +51,10 @@ def test_the_same_arrivals_in_every_form(tmp_path: Path, text: str) -> None:
         ('{"timestamp": 1}\n{"time": 2}\n', "trace:2: .*timestamp"),
         ("TIMESTAMP\n2023-13-01 00:00:00\n", "trace:2"),
         ("a,TIMESTAMP\n1\n", "trace:2"),
+        ("-1e308\n1e308\n", "two arrivals or more"),
+        pytest.param("a,TIMESTAMP\n" + "1" * 200_000 + ",1\n", "trace:2: no arrival time", id="a field too long"),
+        pytest.param('{"timestamp": ' + "[" * 100_000, "trace:1: no arrival time", id="too deep"),
+        pytest.param('{"timestamp": 1' + "0" * 400 + "}", "trace:1: no arrival time", id="too large"),
     ],
 )
 def test_what_is_no_trace_is_one_sentence_with_the_line(tmp_path: Path, text: str, sentence: str) -> None:

@@ -7,12 +7,53 @@ from typing import Any
 
 from aiohttp import web
 from prometheus_client.metrics_core import Metric
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from specbench.simulated.formats.base import EngineFormat, Json
 from specbench.simulated.formats.prometheus import counter, exposition, gauge, histogram
 from specbench.simulated.request import Running
 from specbench.simulated.tally import RankTally
+from specbench.wire.requests import TokenId
 from specbench.wire.responses import Answer
+from specbench.wire.service import GenerationRequest
+
+_STRICT = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Sampling(BaseModel):
+    model_config = _STRICT
+
+    max_new_tokens: int = Field(default=128, ge=1)
+    temperature: float = Field(default=1.0, ge=0, le=2)
+    sampling_seed: int | None = None
+    ignore_eos: bool = False
+
+
+class GenerateRequest(BaseModel):
+    """POST /generate: a text, or the token ids of one."""
+
+    model_config = _STRICT
+
+    text: str | None = None
+    input_ids: list[TokenId] | None = None
+    sampling_params: Sampling | None = None
+    stream: bool = False
+
+    @model_validator(mode="after")
+    def _has_a_prompt(self) -> GenerateRequest:
+        if not (self.text or self.input_ids):
+            raise ValueError("text or input_ids is missing")
+        return self
+
+    def generation(self) -> GenerationRequest:
+        sampling = self.sampling_params or Sampling()
+        return GenerationRequest(
+            prompt=self.text or tuple(self.input_ids or ()),
+            max_tokens=sampling.max_new_tokens,
+            temperature=sampling.temperature,
+            seed=sampling.sampling_seed,
+            ignore_eos=sampling.ignore_eos,
+        )
 
 
 class SglangFormat(EngineFormat):

@@ -103,6 +103,9 @@ def verify(
     after temperature and top-p, where it gives any) and against plain decoding. Says how small a bias it would have
     found, and what a seed fixes with this engine.
 
+    The default effort takes many minutes on a CPU, and says now and then how long the rest takes; fewer --draws and
+    --positions take less, and find only larger biases.
+
     Exit codes: 0 EQUIVALENT, 3 NOT EQUIVALENT, 4 INCONCLUSIVE (no power, or it could not be tested), 1 bad input.
 
     Example: specbench verify --method ngram --temperature 0.8 --top-p 0.95

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from specbench.verification.settings import Subject
 
 Note = Callable[[str], None]
 
-TELL_EVERY = 500
+TELL_SECONDS = 20.0
 MOST_FAILED = 0.01
 """Share of the requests of one replay that may fail; more, and what is left is no fair sample."""
 
@@ -51,13 +51,8 @@ class Server:
         in_flight = min(batch_size or self.config.batch_size[-1], len(requests))
         if not requests:
             return ()
-        count = itertools.count(1)
-
-        def told(_trace: RequestTrace) -> None:
-            if (done := next(count)) % TELL_EVERY == 0:
-                self.note(f"  {done} of {len(requests)} outputs")
-
-        traces = (await run_closed_loop(self.client, requests, in_flight, told)).traces
+        told = _told(self.note, len(requests), "outputs")
+        traces = (await run_closed_loop(self.client, requests, in_flight, lambda _: told())).traces
         failed = [trace.error for trace in traces if trace.error]
         if len(failed) > MOST_FAILED * len(traces):
             raise SpecbenchError(f"{len(failed)} of {len(traces)} requests failed; the first: {failed[0]}")
@@ -67,18 +62,36 @@ class Server:
 
     async def distributions(self, prompts: Iterable[Tokens], **changed: float) -> list[Distribution]:
         """What is sampled from after each of these, a batch in flight. changed: other sampling parameters"""
-        limit = asyncio.Semaphore(self.config.batch_size[-1])
+        limit, wanted = asyncio.Semaphore(self.config.batch_size[-1]), list(prompts)
+        told = _told(self.note, len(wanted), "places")
 
         async def one(prompt: Tokens) -> Distribution:
             async with limit:
                 given = await self.logprobs.go_on(prompt, **{**sampling(self.config), **changed})
+                told()
                 return Distribution.from_logprobs(given.top[0])
 
-        return list(await asyncio.gather(*map(one, prompts)))
+        return list(await asyncio.gather(*map(one, wanted)))
 
     async def sampled(self, prompt: Tokens, max_tokens: int, seed: int) -> Continuation:
         """A draw with the distributions that its tokens came from."""
         return await self.logprobs.go_on(prompt, max_tokens=max_tokens, seed=seed, **sampling(self.config))
+
+
+def _told(note: Note, count: int, what: str) -> Callable[[], None]:
+    """To be called after each of `count`: now and then a sentence on how many are done and how long the rest takes."""
+    begun = last = time.monotonic()
+    done = 0
+
+    def one_more() -> None:
+        nonlocal done, last
+        done += 1
+        now = time.monotonic()
+        if now - last >= TELL_SECONDS and done < count:
+            last = now
+            note(f"  {done} of {count} {what}, about {(now - begun) / done * (count - done):.0f} s to go")
+
+    return one_more
 
 
 def sampling(config: SweepConfig) -> dict[str, Any]:

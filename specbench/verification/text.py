@@ -14,7 +14,7 @@ _COLUMNS = ("test", "arm", "n", "statistic", "p", "p (Holm)", "TV [95 %]", "woul
 
 def lines(found: Verification) -> list[str]:
     s = found.settings
-    sampled = f"temperature {s['temperature']:g}, top-p {s['top_p']:g}"
+    sampled = f"temperature {s['temperature']:g}, top-p {s['top_p']:g}" if found.sampling else "greedy"
     return [
         f"{found.outcome}: {', '.join(found.greedy.arms)} against none on {found.engine} ({s['dtype']}, {sampled})",
         *(f"note: {note}" for note in found.notes),

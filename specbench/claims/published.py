@@ -13,7 +13,7 @@ from specbench.claims.check import Report, check
 from specbench.claims.claim import read_claim
 from specbench.claims.finding import SEVERITY, Verdict
 from specbench.planning.hardware import catalogue
-from specbench.sweep.yaml_file import read_mapping
+from specbench.yaml_file import read_mapping
 
 SHIPPED = Path(__file__).parent / "published.yaml"
 

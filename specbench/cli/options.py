@@ -39,7 +39,7 @@ def numbers(text: str, flag: str) -> list[float]:
 
 def percentage(text: str, flag: str) -> float:
     """`3%` as a share of 1, above 0 and below 1."""
-    from specbench.sweep.quantities import share
+    from specbench.quantities import share
 
     try:
         value = share(text)
@@ -81,7 +81,7 @@ def values(text: str, flag: str) -> dict[str, Any]:
 
 def bounds(text: str, flag: str) -> Any:
     """`ttft_p95=500ms,tpot_p95=50ms` as a mapping to seconds."""
-    from specbench.sweep.quantities import latency_bounds
+    from specbench.quantities import latency_bounds
 
     written = pairs(text, flag, "METRIC_pPERCENTILE=TIME, as in ttft_p95=500ms")
     try:

@@ -15,11 +15,13 @@ SUMMARIZING = (
     "gate/fingerprint.py",
     "history",
     "planning",
+    "quantities.py",
     "replay",
     "speculation.py",
     "store",
     "sweep",
     "telemetry/sample.py",
+    "yaml_file.py",
 )
 """Code and data, under the package, that the figures of a summary depend on."""
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from specbench.errors import SpecbenchError
-from specbench.sweep.quantities import Number, Price
-from specbench.sweep.yaml_file import read_mapping
+from specbench.quantities import Number, Price
+from specbench.yaml_file import read_mapping
 
 Precision = Literal["fp16", "bf16", "fp8", "fp4"]
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from specbench.errors import SpecbenchError
+from specbench.quantities import NotTruth, Number
 from specbench.speculation import METHODS
-from specbench.sweep.quantities import NotTruth, Number
-from specbench.sweep.yaml_file import read_mapping
+from specbench.yaml_file import read_mapping
 
 Engine = Literal["vllm", "sglang", "tensorrt_llm"]
 Whole = Annotated[int, NotTruth]

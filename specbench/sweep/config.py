@@ -13,10 +13,7 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError, fi
 from specbench.backends.base import Container, EngineOptions
 from specbench.errors import SpecbenchError
 from specbench.paths import expand_home
-from specbench.replay.arrivals import Arrival, parse_arrival
-from specbench.speculation import AGAIN, AS_DEPLOYED, BASELINE, DRAFTERLESS, METHODS, Speculation
-from specbench.store.atomic import replacing
-from specbench.sweep.quantities import (
+from specbench.quantities import (
     Engineering,
     Gpus,
     LatencyBounds,
@@ -30,7 +27,10 @@ from specbench.sweep.quantities import (
     TokensPerMonth,
     WholeNumber,
 )
-from specbench.sweep.yaml_file import read_mapping
+from specbench.replay.arrivals import Arrival, parse_arrival
+from specbench.speculation import AGAIN, AS_DEPLOYED, BASELINE, DRAFTERLESS, METHODS, Speculation
+from specbench.store.atomic import replacing
+from specbench.yaml_file import read_mapping
 
 MAX_TEMPERATURE = 2
 """What OpenAI's API takes, and servers of it."""

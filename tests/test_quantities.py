@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specbench.sweep.quantities import seconds, share
+from specbench.quantities import seconds, share
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specbench.errors import SpecbenchError
-from specbench.sweep.yaml_file import read_mapping
+from specbench.yaml_file import read_mapping
 
 
 def test_a_key_may_come_again_through_a_merge(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The offset profile against speculative runs of every gamma: the same steps, and how much less time.
 
-    python benchmarks/profile_vs_brute_force.py [--prompts 42] [--gamma 8] [--max-tokens 48] [--json FILE]
+    python benchmarks/profile_vs_brute_force.py [--prompts 42] [--longest 200] [--gamma 8] [--max-tokens 24]
+        [--json FILE]
 
 Prompts of workloads/, in turns from each file, are answered by plain greedy decoding of the demo target. Each method is
 then profiled once from these answers, and run with every gamma from 1 to --gamma by the reference decoder, one request
@@ -53,10 +54,11 @@ def main() -> None:
         "draft_model": resolve_drafter("draft_model", options.draft_model),
         "eagle3": resolve_drafter("eagle3", options.eagle3),
     }
-    prompts = _prompts(options.prompts)
+    encode = tokens(target)
+    prompts = [prompt for prompt in _prompts() if len(encode(prompt)) <= options.longest][: options.prompts]
     plain = load_target(target, device="cpu", dtype="float32", rows=1, threads=options.threads)
     begun = time.perf_counter()
-    answered = list(answer(plain, prompts, tokens(target), options.max_tokens))
+    answered = list(answer(plain, prompts, encode, options.max_tokens))
     decoding = time.perf_counter() - begun
     print(f"{len(answered)} prompts answered in {decoding:.1f} s, {sum(len(t.response) for t in answered)} tokens")
     profilers: dict[str, Profiler] = {"ngram": NgramProfiler(), "suffix": SuffixProfiler()}
@@ -84,7 +86,10 @@ def main() -> None:
         )
     if options.json:
         report = {
-            **{name: getattr(options, name) for name in ("target", "draft_model", "eagle3", "max_tokens", "threads")},
+            **{
+                name: getattr(options, name)
+                for name in ("target", "draft_model", "eagle3", "max_tokens", "longest", "threads")
+            },
             "gammas": list(gammas),
             "prompts": len(answered),
             "response_tokens": sum(len(t.response) for t in answered),
@@ -96,10 +101,10 @@ def main() -> None:
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
-def _prompts(count: int) -> list[Prompt]:
+def _prompts() -> list[Prompt]:
     """The first of every workload file, the second of every one, and so on."""
     files = [load_workload(path).prompts for path in sorted(WORKLOADS.glob("*.jsonl"))]
-    return [prompt for prompt in chain(*zip_longest(*files)) if prompt is not None][:count]
+    return [prompt for prompt in chain(*zip_longest(*files)) if prompt is not None]
 
 
 def _profiled(profiler: Profiler, answered: Sequence[Transcript], gammas: Sequence[int]) -> dict[int, dict[str, Steps]]:
@@ -161,8 +166,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--draft-model", default="demo-reduced", help="demo, demo-reduced, or a directory")
     parser.add_argument("--eagle3", default="demo", help="demo, or a directory")
     parser.add_argument("--prompts", type=int, default=42)
+    parser.add_argument("--longest", type=int, default=200, help="tokens of a prompt: every run reads all of them anew")
     parser.add_argument("--gamma", type=int, default=8, help="the greatest; all from 1 on are run")
-    parser.add_argument("--max-tokens", type=int, default=48)
+    parser.add_argument("--max-tokens", type=int, default=24)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--json", type=Path, help="write the results here too")
     return parser

@@ -33,7 +33,7 @@ class TruthLog:
         if self._file is None:
             return
         self._file.write(json.dumps({"record": record, **fields}, separators=(",", ":")) + "\n")
-        if record == "finish":
+        if record in ("arrival", "finish"):  # who reads sees that a request came, and then waits for its end
             self._file.flush()
 
     def close(self) -> None:

@@ -15,12 +15,13 @@ from specbench.telemetry import machine
 from specbench.telemetry.machine import machine_load
 
 SPIN = "import time\nprint('spinning', flush=True)\nwhile True: pass"
+IDLE = "import time\nprint('idle', flush=True)\ntime.sleep(60)"
 
 
 @contextmanager
-def spinning() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that keeps a core busy, once it does."""
-    process = subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE)
+def running(code: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has printed its first line."""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
         process.stdout.readline()
@@ -47,7 +48,7 @@ def test_the_clients_own_time_is_what_the_kernel_gave_it() -> None:
 
 
 def test_a_busy_process_counts_as_other() -> None:
-    with spinning(), machine_load(os.getpid()) as theirs:
+    with running(SPIN), running(IDLE) as server, machine_load(server.pid) as theirs:
         time.sleep(0.6)
     assert theirs.other_percent is not None
     assert theirs.other_percent > 10

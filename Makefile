@@ -1,4 +1,4 @@
-# make sweep       set everything up, measure the demo target, print where the report is (about 5 minutes of measuring)
+# make sweep       set everything up, measure the demo target, print where the report is (5 to 6 minutes of measuring)
 # make sweep-full  the grid of the README's second table: four methods, batch 1 to 8, two gammas, two replicates
 # make test        linters, type checker and the whole test suite; installs vLLM's CPU build into the cache for it
 # make test-quick  the same without the tests that start a real vLLM

@@ -139,6 +139,20 @@ def sampling_table() -> str:
     return table(head, rows)
 
 
+def profile_table() -> str:
+    """The offset profile against runs of every gamma, from benchmarks/profile_vs_brute_force.py --json."""
+    report = json.loads((RESULTS / "profile_vs_brute_force.json").read_text("utf-8"))
+    rows = [
+        (
+            METHODS.get(method, method), f"{r['equal']} of {r['compared']}", f"{r['steps']:,}",
+            f"{report['plain_decoding_seconds'] + r['profile_seconds']:.0f} s", f"{r['brute_force_seconds']:.0f} s",
+        )
+        for method, r in report["results"].items()
+    ]  # fmt: skip
+    head = ("drafter", "runs with the same steps", "steps", "profile, plain decoding included", "runs of every gamma")
+    return table(head, rows)
+
+
 def verify_table(run: str) -> str:
     """The sampling tests of reports/`run`/verify.json."""
     report = json.loads((ROOT / "reports" / run / "verify.json").read_text("utf-8"))["sampling"]
@@ -180,6 +194,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "client": client_table,
     "decision": decision_table,
     "sampling": sampling_table,
+    "profile": profile_table,
     "verify-vllm": lambda: verify_table("verify-vllm"),
     "drafters": head_table,
 }

@@ -18,6 +18,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from specbench.analysis.marks import VOIDING
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 METHODS = {"ngram": "n-gram", "draft_model": "draft model", "eagle3": "EAGLE-3"}
@@ -69,7 +71,8 @@ def _speedup(cell: Row) -> str:
         return text + star
     if float(high) > 10 * float(low):
         return f"{text} [?]{star}"
-    shown = f"**{text}**" if float(f"{float(low):.2f}") > 1 else text
+    void = VOIDING & {mark["code"] for mark in json.loads(cell["marks"])}
+    shown = f"**{text}**" if float(f"{float(low):.2f}") > 1 and not void else text
     return f"{shown} [{float(low):.2f}, {float(high):.2f}]{star}"
 
 

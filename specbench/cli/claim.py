@@ -112,8 +112,8 @@ def claim(
 
     inputs = {name: options[name] for name in INPUTS if options[name] is not None}
     if published:
-        if inputs:
-            raise SpecbenchError("--published takes no figures. Check yours without it.")
+        if inputs or hardware:
+            raise SpecbenchError("--published takes no figures and no hardware. Check yours without it.")
         _print_published([judge(p) for p in published_claims()], json_output)
         return
     report = check(read_claim(inputs, catalogue(hardware)))

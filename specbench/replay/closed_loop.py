@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from specbench.errors import SpecbenchError
 from specbench.replay.client import StreamingClient
-from specbench.replay.lag import loop_lag
+from specbench.replay.gathering import gather
 from specbench.replay.records import ReplayRun, RequestTrace
 from specbench.replay.request import RequestSpec
 
@@ -44,17 +41,4 @@ async def run_closed_loop(
             if on_progress is not None:
                 on_progress(trace)
 
-    async with loop_lag() as delays:
-        slots = [asyncio.create_task(slot()) for _ in range(batch_size)]
-        try:
-            await asyncio.gather(*slots)
-        finally:
-            for task in slots:
-                task.cancel()
-            await asyncio.gather(*slots, return_exceptions=True)
-    return ReplayRun(
-        traces=tuple(traces[place] for place in range(len(requests))),
-        started=started,
-        finished=time.perf_counter(),
-        client_lag_p99=float(np.percentile(delays, 99)) if delays else None,
-    )
+    return await gather([slot() for _ in range(batch_size)], traces, started)

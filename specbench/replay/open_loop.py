@@ -6,11 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from specbench.errors import SpecbenchError
 from specbench.replay.client import StreamingClient
-from specbench.replay.lag import loop_lag
+from specbench.replay.gathering import gather
 from specbench.replay.records import ReplayRun, RequestTrace
 from specbench.replay.request import RequestSpec
 
@@ -39,20 +37,8 @@ async def run_open_loop(
         if on_progress is not None:
             on_progress(traces[place])
 
-    async with loop_lag() as delays:
-        sending = [
-            asyncio.create_task(send(place, request, started + offset))
-            for place, (request, offset) in enumerate(zip(requests, offsets, strict=True))
-        ]
-        try:
-            await asyncio.gather(*sending)
-        finally:
-            for task in sending:
-                task.cancel()
-            await asyncio.gather(*sending, return_exceptions=True)
-    return ReplayRun(
-        traces=tuple(traces[place] for place in range(len(requests))),
-        started=started,
-        finished=time.perf_counter(),
-        client_lag_p99=float(np.percentile(delays, 99)) if delays else None,
-    )
+    senders = [
+        send(place, request, started + offset)
+        for place, (request, offset) in enumerate(zip(requests, offsets, strict=True))
+    ]
+    return await gather(senders, traces, started)

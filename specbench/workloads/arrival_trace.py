@@ -25,8 +25,10 @@ def read_arrival_trace(path: Path) -> NDArray[np.float64]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = [(number, line.strip()) for number, line in enumerate(file, start=1) if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecbenchError(f"{path}: cannot be read as a trace of arrivals ({error}).") from error
+    except OSError as error:
+        raise SpecbenchError(f"cannot read the trace of arrivals {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise SpecbenchError(f"{path}: a trace of arrivals is text in UTF-8, and this file is not.") from error
     times = np.sort(np.fromiter(_times(path, lines), dtype=np.float64))
     with np.errstate(over="ignore", invalid="ignore"):
         offsets: NDArray[np.float64] = times - times[:1]

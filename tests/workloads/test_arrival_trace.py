@@ -10,8 +10,6 @@ import pytest
 from specbench.errors import SpecbenchError
 from specbench.workloads.arrival_trace import read_arrival_trace
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
-
 MOONCAKE = '{"timestamp": 0, "input_length": 5}\n{"timestamp": 250, "input_length": 7}\n\n{"timestamp": 3000}\n'
 AZURE = (
     "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
@@ -68,16 +66,3 @@ def test_what_is_no_trace_is_one_sentence_with_the_line(tmp_path: Path, text: st
 def test_a_missing_trace_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecbenchError, match=r"nowhere\.csv"):
         read_arrival_trace(tmp_path / "nowhere.csv")
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="no published traces beside this checkout")
-@pytest.mark.parametrize(
-    ("name", "arrivals", "seconds"),
-    [("AzureLLMInferenceTrace_code.csv", 8819, 3_435), ("mooncake.synthetic_trace.jsonl", 3993, 1_022)],
-)
-def test_published_traces(name: str, arrivals: int, seconds: int) -> None:
-    times = read_arrival_trace(SHARED / name)
-    assert len(times) == arrivals
-    assert times[0] == 0
-    assert np.all(np.diff(times) >= 0)
-    assert times[-1] == pytest.approx(seconds, abs=1)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from specbench.gate import wording
 from specbench.gate.result import FAILING, UNDECIDED, Finding, GateResult
+from specbench.report.inline_text import inline
 
-_MARKUP = re.compile(r"[\\`*~|]|(?<=\])\(|(?<!\w)_|_(?!\w)")
 _MOST_ROWS = 200
 """GitHub takes a summary of 1 MiB; nobody reads half of that."""
 
@@ -17,15 +16,15 @@ _SIGNS = {"failed": "❌ failed", "regression": "❌ regression", "inconclusive"
 
 def render_markdown(result: GateResult) -> str:
     """Verdict, what is wrong or open in sentences, a table of all, what differs between the sides."""
-    against = f" against {_inline(result.baseline)}" if result.baseline else ""
+    against = f" against {inline(result.baseline)}" if result.baseline else ""
     simulated = "SIMULATED: " if result.simulated else ""
-    parts = [f"## {simulated}Gate: {result.verdict}", f"{_inline(result.candidate)}{against}. {summary(result)}"]
-    parts.append(_list(f"**{_inline(str(f.cell))}**: {_inline(f.text)}" for f in result.of(FAILING)))
-    parts.append(_list(f"**{_inline(str(f.cell))}**: {_inline(f.text)}" for f in result.of(UNDECIDED)))
+    parts = [f"## {simulated}Gate: {result.verdict}", f"{inline(result.candidate)}{against}. {summary(result)}"]
+    parts.append(_list(f"**{inline(str(f.cell))}**: {inline(f.text)}" for f in result.of(FAILING)))
+    parts.append(_list(f"**{inline(str(f.cell))}**: {inline(f.text)}" for f in result.of(UNDECIDED)))
     parts.append(_table(result))
     parts.append(_folded("What differs between the two", result.changes))
     parts.append(_folded("Not compared", result.not_compared))
-    parts.append(_list(_inline(caveat) for caveat in result.caveats))
+    parts.append(_list(inline(caveat) for caveat in result.caveats))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -44,7 +43,7 @@ def _table(result: GateResult) -> str:
     lines = [
         "| cell | metric | before | after | change | outcome |",
         "| --- | --- | ---: | ---: | ---: | --- |",
-        *(f"| {' | '.join(map(_inline, row(finding)))} |" for finding in order[:_MOST_ROWS]),
+        *(f"| {' | '.join(map(inline, row(finding)))} |" for finding in order[:_MOST_ROWS]),
     ]
     if len(order) > _MOST_ROWS:
         lines += ["", f"{len(order) - _MOST_ROWS} more passed or are in the sentences above."]
@@ -67,14 +66,8 @@ def row(finding: Finding) -> Sequence[str]:
 def _folded(title: str, items: Sequence[str]) -> str:
     if not items:
         return ""
-    return f"<details><summary>{title}</summary>\n\n{_list(map(_inline, items))}\n\n</details>"
+    return f"<details><summary>{title}</summary>\n\n{_list(map(inline, items))}\n\n</details>"
 
 
 def _list(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
-
-
-def _inline(text: str) -> str:
-    """Text from outside (names, errors) must not end a table's cell or become markup."""
-    entities = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
-    return _MARKUP.sub(r"\\\g<0>", entities)

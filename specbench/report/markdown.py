@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterable, Sequence
 
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.summary import RunSummary
 from specbench.report import figures
+from specbench.report.inline_text import inline
 from specbench.report.open_loop import NOTE, open_loop_rows
 from specbench.report.plots import Plot
 from specbench.report.recipe import COMMAND, config_yaml, made_with
 
-# Brackets are plain text unless a parenthesis follows, underscores unless at the edge of a word.
-_MARKUP = re.compile(r"[\\`*~|]|(?<=\])\(|(?<!\w)_|_(?!\w)")
-
 
 def render_markdown(summary: RunSummary, plots: Iterable[Plot]) -> str:
     """`plots` are linked as NAME.png beside the file."""
-    parts = [f"# {summary.headline}", _inline(summary.text)]
-    parts += [f"Run {_inline(summary.run)} on {_inline(summary.machine)}."]
+    parts = [f"# {summary.headline}", inline(summary.text)]
+    parts += [f"Run {inline(summary.run)} on {inline(summary.machine)}."]
     parts += [_cells(summary), _marks(summary.cells)]
     parts += [f"![{plot.caption}]({plot.name}.png)\n\n*{plot.caption}*" for plot in plots]
     parts += [_break_even(summary), _outputs(summary), _failures(summary), _recipe(summary)]
@@ -57,14 +54,12 @@ def _cells(summary: RunSummary) -> str:
 
 
 def _marks(cells: Sequence[CellSummary]) -> str:
-    lines = [
-        f"- {c.label}, {c.load_in_words}, {_inline(c.workload)}: {_inline(m.text)}" for c in cells for m in c.marks
-    ]
+    lines = [f"- {c.label}, {c.load_in_words}, {inline(c.workload)}: {inline(m.text)}" for c in cells for m in c.marks]
     return "\\* Marked:\n\n" + "\n".join(lines) if lines else ""
 
 
 def _break_even(summary: RunSummary) -> str:
-    lines = [f"- {b.method} γ{b.gamma} on {_inline(b.workload)}: {b.crossing.text}." for b in summary.break_even]
+    lines = [f"- {b.method} γ{b.gamma} on {inline(b.workload)}: {b.crossing.text}." for b in summary.break_even]
     return "## Break-even\n\n" + "\n".join(lines) if lines else ""
 
 
@@ -102,17 +97,11 @@ def _recipe(summary: RunSummary) -> str:
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [
-        [_inline(name) for name in header],
+        [inline(name) for name in header],
         ["---"] * len(header),
-        *([_inline(value) for value in row] for row in rows),
+        *([inline(value) for value in row] for row in rows),
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _inline(text: str) -> str:
-    """Text from outside (prompt ids, logs, errors) must not end a table's cell or become markup."""
-    entities = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
-    return _MARKUP.sub(r"\\\g<0>", entities)
 
 
 def _fenced(language: str, text: str) -> str:

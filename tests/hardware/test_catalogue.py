@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specbench.errors import SpecbenchError
-from specbench.planning.hardware import catalogue, find_gpu, shipped_bandwidth
+from specbench.hardware.catalogue import catalogue, find_gpu, shipped_bandwidth
 
 GPUS = catalogue()
 

@@ -19,7 +19,7 @@ Precision = Literal["fp16", "bf16", "fp8", "fp4"]
 
 _SAME_RATE: Mapping[Precision, Precision] = {"fp16": "bf16", "bf16": "fp16"}
 
-SHIPPED = Path(__file__).parent / "data" / "gpus.yaml"
+SHIPPED = Path(__file__).with_name("gpus.yaml")
 
 _Positive = Annotated[Number, Field(gt=0)]
 _EDGE = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -1,0 +1,1 @@
+"""Accelerators by name: what they have, and what an hour of them was offered at."""

@@ -1,1 +1,0 @@
-"""Capacity planning: the hardware, and what follows from its figures."""

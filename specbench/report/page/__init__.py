@@ -1,0 +1,1 @@
+"""The HTML report: what its charts draw, its templates and its scripts."""

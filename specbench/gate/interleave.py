@@ -11,10 +11,10 @@ from pathlib import Path
 
 from specbench.analysis.decision import LEAST_PAIRS
 from specbench.analysis.sequential import Looks
+from specbench.comparison.from_run import snapshot, unmeasured
 from specbench.errors import SpecbenchError
-from specbench.gate.fingerprint import refuse_unlike
-from specbench.gate.from_run import snapshot, unmeasured
 from specbench.gate.judge import judge
+from specbench.gate.refusal import refuse_unlike
 from specbench.gate.result import GateResult
 from specbench.gate.rules import Rules
 from specbench.sweep.config import load_config

@@ -9,14 +9,15 @@ from dataclasses import replace
 from specbench.analysis.decision import LEAST_PAIRS, Judgement, judge_changes
 from specbench.analysis.power import pairs_needed
 from specbench.analysis.statistics import Estimate
+from specbench.comparison.fingerprint import changes
+from specbench.comparison.metrics import COST
+from specbench.comparison.snapshot import Snapshot
 from specbench.errors import SpecbenchError
 from specbench.gate import wording
-from specbench.gate.fingerprint import changes, refuse_unlike
-from specbench.gate.metrics import COST
 from specbench.gate.questions import Question, ask, ask_floor
+from specbench.gate.refusal import refuse_unlike
 from specbench.gate.result import Finding, GateResult, Outcome
 from specbench.gate.rules import Rules
-from specbench.gate.snapshot import Snapshot
 
 _ROUNDING = 1e-9
 _MOST_REPLICATES = 1_000
@@ -46,7 +47,7 @@ def judge(baseline: Snapshot | None, candidate: Snapshot, rules: Rules) -> GateR
         paired=rules.paired,
         findings=tuple(_answer(asked, baseline, candidate, rules)),
         not_compared=tuple(_not_compared(baseline, candidate)) if baseline else (),
-        changes=tuple(changes(baseline, candidate)) if baseline else (),
+        changes=tuple(map(str, changes(baseline, candidate))) if baseline else (),
         caveats=tuple(wording.caveats(asked, paired=rules.paired)),
     )
 

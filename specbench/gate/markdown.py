@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from specbench.gate import wording
+from specbench.comparison.wording import number, percent
 from specbench.gate.result import FAILING, UNDECIDED, Finding, GateResult
 from specbench.report.inline_text import inline
 
@@ -52,14 +52,14 @@ def _table(result: GateResult) -> str:
 
 def row(finding: Finding) -> Sequence[str]:
     """Cell, metric, before, after, change with its interval, outcome."""
-    before, after = wording.number(finding.before), wording.number(finding.after)
+    before, after = number(finding.before), number(finding.after)
     change = "–"
     if finding.change is not None and finding.low is not None and finding.high is not None:
         if finding.about == "min_speedup":
             change = f"{finding.change:.2f} [{finding.low:.2f}, {finding.high:.2f}]"
         else:
-            ends = f"{wording.percent(finding.low)}, {wording.percent(finding.high)}"
-            change = f"{wording.percent(finding.change)} [{ends}]"
+            ends = f"{percent(finding.low)}, {percent(finding.high)}"
+            change = f"{percent(finding.change)} [{ends}]"
     return str(finding.cell), finding.about, before, after, change, _SIGNS.get(finding.outcome, finding.outcome)
 
 

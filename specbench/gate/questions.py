@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean, variance
 
-from specbench.analysis.cost import Economics, cost_per_million_output_tokens
+from specbench.analysis.cost import Economics
 from specbench.analysis.decision import LEAST_PAIRS
 from specbench.analysis.statistics import Estimate, paired, unpaired
-from specbench.gate.metrics import COST, Metric
+from specbench.comparison.figures import by_replicate, counted_unlike, why_none
+from specbench.comparison.metrics import ACCEPTANCE, METRICS, Metric, applies
+from specbench.comparison.snapshot import CellFigures, CellKey, Snapshot
 from specbench.gate.result import Finding
 from specbench.gate.rules import Rules
-from specbench.gate.snapshot import CellFigures, CellKey, Snapshot
-
-_ACCEPTANCE = "mean_acceptance_length"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,8 @@ class Question:
 def ask(baseline: Snapshot, candidate: Snapshot, rules: Rules) -> Iterator[Question | Finding]:
     """Of every metric of every cell that both have: a question, or why there is none to ask."""
     before, after = baseline.by_key(), candidate.by_key()
+    # Another price is no change of the software: both sides are charged the candidate's.
+    rent = Economics(candidate.gpu_price, candidate.gpu_count)
     for key, cell in after.items():
         if key not in before:
             continue
@@ -50,18 +51,17 @@ def ask(baseline: Snapshot, candidate: Snapshot, rules: Rules) -> Iterator[Quest
             if not cell.figures:
                 continue
         for metric in rules.compared():
-            if not _applies(metric, key):
+            if not applies(metric, key):
                 continue
-            if reason := _no_evidence(old, cell, metric):
+            if reason := counted_unlike(metric, old, cell):
                 yield Finding(key, metric.name, "no evidence", reason)
                 continue
-            sides = _values(baseline, old, metric, candidate), _values(candidate, cell, metric, candidate)
-            found = [[v for v in side.values() if v is not None] for side in sides]
-            if all(found):
+            sides = by_replicate(baseline, old, metric, rent), by_replicate(candidate, cell, metric, rent)
+            if all(sides):
                 yield _question(key, metric, sides, rules)
-            elif any(found) or metric.name != _ACCEPTANCE or rules.metrics:
+            elif any(sides) or metric.name != ACCEPTANCE or rules.metrics:
                 named = {"baseline": old, "candidate": cell}
-                missing = {name: side for (name, side), v in zip(named.items(), found, strict=True) if not v}
+                missing = {name: side for (name, side), v in zip(named.items(), sides, strict=True) if not v}
                 yield Finding(key, metric.name, "no evidence", _not_there(metric.name, missing))
 
 
@@ -93,11 +93,9 @@ def ask_floor(candidate: Snapshot, rules: Rules) -> Iterator[Question | Finding]
             )
 
 
-def _question(
-    key: CellKey, metric: Metric, sides: tuple[dict[int, float | None], dict[int, float | None]], rules: Rules
-) -> Question:
+def _question(key: CellKey, metric: Metric, sides: tuple[dict[int, float], dict[int, float]], rules: Rules) -> Question:
     sign = 1 if metric.more_is_better else -1
-    before, after = ({r: sign * math.log(v) for r, v in side.items() if v is not None} for side in sides)
+    before, after = ({r: sign * math.log(v) for r, v in side.items()} for side in sides)
     estimate, spread = None, None
     if rules.paired:
         both = sorted(before.keys() & after.keys())
@@ -118,7 +116,7 @@ def _question(
         estimate=estimate,
         spread=spread,
         replicates=(len(before), len(after)),
-        enough=fewest >= LEAST_PAIRS or (fewest > 1 and metric.name == _ACCEPTANCE and _same(before) and _same(after)),
+        enough=fewest >= LEAST_PAIRS or (fewest > 1 and metric.name == ACCEPTANCE and _same(before) and _same(after)),
     )
 
 
@@ -127,37 +125,10 @@ def _same(logs: dict[int, float]) -> bool:
     return max(logs.values()) - min(logs.values()) < 1e-6
 
 
-def _applies(metric: Metric, cell: CellKey) -> bool:
-    if metric.of_speculation and not cell.gamma:
-        return False
-    if cell.request_rate is None:
-        return metric.name != "latency_speedup"
-    return metric.name not in ("speedup", "output_tokens_per_s", COST)
-
-
-def _no_evidence(before: CellFigures, after: CellFigures, metric: Metric) -> str | None:
-    """Acceptance per step and per draft differ, so that only figures from one kind of source are alike."""
-    sources = before.acceptance_source, after.acceptance_source
-    if metric.name != _ACCEPTANCE or None in sources or sources[0] == sources[1]:
-        return None
-    return f"Acceptance is not counted alike: from {sources[0]} → from {sources[1]}."
-
-
 def _failed(cell: CellFigures, side: Snapshot) -> str:
     return f"It failed in {cell.failures} of {len(side.replicates)} replicates: {cell.error}"
 
 
-def _values(side: Snapshot, cell: CellFigures, metric: Metric, candidate: Snapshot) -> dict[int, float | None]:
-    """By replicate. Both sides are charged the candidate's price: another price is no change of the software."""
-    if metric.name != COST:
-        return dict(zip(side.replicates, cell.figures.get(metric.name, ()), strict=False))
-    rent = Economics(candidate.gpu_price, candidate.gpu_count)
-    speeds = zip(side.replicates, cell.figures.get("output_tokens_per_s", ()), strict=False)
-    return {replicate: cost_per_million_output_tokens(speed, rent) for replicate, speed in speeds}
-
-
 def _not_there(metric: str, missing: Mapping[str, CellFigures]) -> str:
     """Why a metric has no figure on one side or on both."""
-    why = "the engine does not report it" if metric == _ACCEPTANCE else "too few requests for a steady window"
-    reasons = [text for cell in missing.values() for text in (*cell.left_out, cell.error) if text]
-    return f"The {' and the '.join(missing)} gave no figure: {reasons[0] if reasons else f'{why}.'}"
+    return f"The {' and the '.join(missing)} gave no figure: {why_none(METRICS[metric], *missing.values())}"

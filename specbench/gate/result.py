@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from specbench.analysis.json_values import to_json_value
-from specbench.gate.snapshot import CellKey
+from specbench.comparison.snapshot import CellKey
 
 Outcome = Literal["failed", "regression", "inconclusive", "no evidence", "not worse", "equivalent", "improvement"]
 Verdict = Literal["FAIL", "INCONCLUSIVE", "PASS"]

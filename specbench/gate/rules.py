@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from specbench.analysis.decision import MARGIN
 from specbench.analysis.statistics import LEVEL
+from specbench.comparison.metrics import INTERLEAVED, METRICS, STORED, Metric
+from specbench.comparison.snapshot import CellKey
 from specbench.errors import SpecbenchError
-from specbench.gate.metrics import INTERLEAVED, METRICS, STORED, Metric
-from specbench.gate.snapshot import CellKey
 
 _PLACES = ("workload", "method", "gamma", "batch_size", "request_rate")
 

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from specbench.analysis.decision import LEAST_PAIRS
-from specbench.gate.metrics import METRICS
+from specbench.comparison.caveats import OWN_BASELINE, of_another_day
+from specbench.comparison.metrics import METRICS
+from specbench.comparison.snapshot import CellFigures, CellKey, Snapshot
+from specbench.comparison.wording import number, percent
 from specbench.gate.questions import Question
 from specbench.gate.result import Finding
 from specbench.gate.rules import Rules
-from specbench.gate.snapshot import CellFigures, CellKey, Snapshot
 
 
 def sentence(finding: Finding, rules: Rules) -> str:
@@ -118,23 +120,6 @@ def caveats(asked: Sequence[Question | Finding], *, paired: bool) -> Iterator[st
         return
     names = list(dict.fromkeys(q.about for q in asked if isinstance(q, Question)))
     if raw := [name for name in names if name in METRICS and METRICS[name].raw]:
-        yield (
-            f"{', '.join(raw)}: what sets two days apart (clocks, temperature, neighbours) is in no interval, so that "
-            "such figures of two stored runs err more often than their level says. A speedup is free of it, and so is "
-            "gate --interleave."
-        )
+        yield of_another_day(raw)
     if any(name.endswith("speedup") and name != "min_speedup" for name in names):
-        yield (
-            "A speedup is a ratio to the run's own plain decoding: what slows both down does not move it, and plain "
-            "decoding that became faster lowers it."
-        )
-
-
-def number(value: float | None) -> str:
-    """Four digits."""
-    return "–" if value is None else f"{value:,.1f}" if value >= 1000 else f"{value:.4g}"
-
-
-def percent(ratio: float | None) -> str:
-    """A ratio as a change: .9 is -10.0%. Adding 0 turns -0 into 0."""
-    return "–" if ratio is None else f"{round((ratio - 1) * 100, 1) + 0.0:+.1f}%"
+        yield OWN_BASELINE

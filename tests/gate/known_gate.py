@@ -11,7 +11,7 @@ from typing import Any
 import known_run
 from known_run import NGRAM, measurement
 
-from specbench.gate.snapshot import CellFigures, CellKey, Snapshot
+from specbench.comparison.snapshot import CellFigures, CellKey, Snapshot
 from specbench.speculation import BASELINE
 from specbench.store.run import RunStore
 

@@ -13,9 +13,9 @@ from known_gate import snapshot
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from decision_rule import LOSS, World, gate_looks
 
+from specbench.comparison.snapshot import Snapshot
 from specbench.gate.judge import judge
 from specbench.gate.rules import Rules
-from specbench.gate.snapshot import Snapshot
 
 WORLD = World(noise=0.014, cell_noise=0.014)
 """2 % a cell and arm, part of it the launch's own, so that cells of one launch go together."""

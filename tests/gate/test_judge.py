@@ -11,12 +11,12 @@ import pytest
 from known_gate import BREEZE, CALM, key, snapshot, speedups
 from scipy import stats
 
+from specbench.comparison.metrics import COST
+from specbench.comparison.snapshot import Snapshot
 from specbench.errors import SpecbenchError
 from specbench.gate.judge import judge
-from specbench.gate.metrics import COST
 from specbench.gate.result import Finding, GateResult
 from specbench.gate.rules import Floor, Rules
-from specbench.gate.snapshot import Snapshot
 
 RNG = np.random.default_rng(4)
 BEFORE, AFTER = RNG.normal(0, 0.01, 7), RNG.normal(-0.02, 0.02, 7)

@@ -1,4 +1,4 @@
-"""What a gate keeps of a run: figures by cell and replicate, and what they were made with. Small enough to commit."""
+"""What is kept of a run to compare it: figures by cell and replicate, and what they were made with. To be committed."""
 
 from __future__ import annotations
 
@@ -24,6 +24,17 @@ class CellKey(NamedTuple):
     batch_size: int
     request_rate: float | None
 
+    @property
+    def arm(self) -> str:
+        """As in file names: `none`, `none-as-deployed`, `ngram-g4`."""
+        if self.gamma:
+            return f"{self.method}-g{self.gamma}"
+        return f"{self.method}-as-deployed" if self.as_deployed else self.method
+
+    @property
+    def load(self) -> str:
+        return f"batch {self.batch_size}" if self.request_rate is None else f"{self.request_rate:g} requests/s"
+
     def __str__(self) -> str:
         arm = f"{self.method} γ{self.gamma}" if self.gamma else "none, as deployed" if self.as_deployed else "none"
         load = f"batch size {self.batch_size}" if self.request_rate is None else f"{self.request_rate:g} requests/s"
@@ -36,6 +47,7 @@ class CellFigures(BaseModel):
     failures: replicates in which it could not be measured;  error: why not, the first time
     left_out: why figures of some replicates are no evidence, in sentences
     unasked: whether most divergent outputs are ones that nobody could ask the baseline about
+    within: of a run of one replicate, by metric as in `figures`: the standard error of the logarithm inside the launch
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -54,6 +66,7 @@ class CellFigures(BaseModel):
     equivalence_detail: str = ""
     unasked: bool = False
     figures: Mapping[str, tuple[float | None, ...]] = {}
+    within: Mapping[str, tuple[float | None, ...]] = {}
 
     @property
     def key(self) -> CellKey:
@@ -62,7 +75,7 @@ class CellFigures(BaseModel):
 
 
 class Snapshot(BaseModel):
-    """A run as a gate sees it, and the content of a baseline file.
+    """A run as a comparison sees it, and the content of a baseline file.
 
     fingerprint: what must be the same for a comparison;  made_with: what may differ, and is then named
     replicates:  numbers of the replicates that figures are of;  missing: how many planned measurements are not there

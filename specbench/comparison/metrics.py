@@ -1,13 +1,16 @@
-"""What a gate can compare: each metric's direction, and its figure in one replicate of a cell."""
+"""What can be compared: each metric's direction, and its figure in one replicate of a cell."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.latency import PERCENTILES
 from specbench.analysis.marks import VOIDING
+from specbench.comparison.snapshot import CellKey
 
+ACCEPTANCE = "mean_acceptance_length"
 COST = "cost_per_million_output_tokens"
 
 
@@ -17,8 +20,8 @@ class Metric:
 
     more_is_better: its direction
     of_speculation: whether plain decoding has none
-    raw: a time or a rate as it is, which a slow day moves; speedups are ratios to the run's own baseline, acceptance
-        counts tokens
+    raw: a figure of the machine as it was, which a slow day moves; speedups are ratios to the run's own baseline,
+        acceptance counts tokens
     """
 
     name: str
@@ -32,7 +35,7 @@ METRICS = {
     for metric in (
         Metric("speedup", of_speculation=True, raw=False),
         Metric("latency_speedup", of_speculation=True, raw=False),
-        Metric("mean_acceptance_length", of_speculation=True, raw=False),
+        Metric(ACCEPTANCE, of_speculation=True, raw=False),
         Metric("output_tokens_per_s"),
         Metric(COST, more_is_better=False),
         Metric("tpot_ms_mean", more_is_better=False),
@@ -41,17 +44,22 @@ METRICS = {
             for name in ("ttft", "tpot", "itl", "e2e")
             for q in PERCENTILES
         ),
+        Metric("memory_bytes_peak", more_is_better=False),
+        Metric("kv_capacity_tokens"),
     )
 }
 
-STORED = ("speedup", "latency_speedup", "mean_acceptance_length")
+STORED = ("speedup", "latency_speedup", ACCEPTANCE)
 """Compared between two stored runs unless a user says otherwise: what a slow day does not move."""
 
-INTERLEAVED = ("output_tokens_per_s", "latency_speedup", "mean_acceptance_length")
+INTERLEAVED = ("output_tokens_per_s", "latency_speedup", ACCEPTANCE)
 """Compared within one session, where the day is the same."""
 
 
-UNTOUCHED_BY = {"mean_acceptance_length": frozenset({"client_lag", "above_memory_roof", "speedup_above_acceptance"})}
+_NORMAL_QUANTILE = 1.96
+"""Half a 95% interval in standard errors."""
+
+UNTOUCHED_BY = {ACCEPTANCE: frozenset({"client_lag", "above_memory_roof", "speedup_above_acceptance"})}
 """Marks that void a cell's times and speedup, and say nothing of what counts tokens."""
 
 
@@ -67,3 +75,21 @@ def figures(cell: CellSummary) -> dict[str, float]:
         if name != COST and not voiding - UNTOUCHED_BY.get(name, frozenset())
     }
     return {name: float(value) for name, value in found.items() if value is not None and value > 0}
+
+
+def within_launch(cell: CellSummary) -> dict[str, float]:
+    """Of metrics that have an interval in a report on one replicate: the standard error of the logarithm."""
+    known = set(figures(cell))
+    bounds = {
+        name: (getattr(cell, f"{name}_ci_low"), getattr(cell, f"{name}_ci_high")) for name in STORED if name in known
+    }
+    return {name: math.log(high / low) / (2 * _NORMAL_QUANTILE) for name, (low, high) in bounds.items() if low and high}
+
+
+def applies(metric: Metric, cell: CellKey) -> bool:
+    """Whether such a cell has the metric: plain decoding no acceptance, an open loop no throughput of its own."""
+    if metric.of_speculation and not cell.gamma:
+        return False
+    if cell.request_rate is None:
+        return metric.name != "latency_speedup"
+    return metric.name not in ("speedup", "output_tokens_per_s", COST)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from specbench.differences import differences as differences
-from specbench.errors import SpecbenchError
-from specbench.gate.snapshot import Snapshot
+from specbench.comparison.snapshot import Snapshot
+from specbench.differences import Difference, differing
 from specbench.sweep.config import CONTINUABLE, SweepConfig
 
 _GRID = ("workload", "method", "gamma", "batch_size", "request_rate")
-_UNDER_TEST = ("drafter", "python", "container", "scenario")
+_UNDER_TEST = ("drafter", "python", "container", "scenario", "engine_version", "url", "baseline_url")
 """Where the engine and the drafter come from: a new version of either is what gates are for."""
 
 _ELSEWHERE = ("target", "arrival", "baseline_vs_baseline", "allow_lossy", "skip_bad_lines")
@@ -55,32 +54,11 @@ def made_with(manifest: Mapping[str, Any], launches: Mapping[str, Mapping[str, A
     return {name: value for name, value in found.items() if value}
 
 
-def refuse_unlike(baseline: Snapshot, candidate: Snapshot, *, same_session: bool = False) -> None:
-    """Raises SpecbenchError, with the reasons, where a comparison would say nothing.
-
-    same_session: two configurations on one machine, whose engine options are what is compared
-    What only one of both knows (an option of a newer specbench, a workload that the other lacks) is no difference.
-    """
-    names = baseline.fingerprint.keys() & candidate.fingerprint.keys()
-    if same_session:
-        work = {f"--{name.replace('_', '-')}" for name in WORK}
-        names = {n for n in names if n in ("target", "arrivals") or n.startswith("workload ") or n in work}
-    different = differences(baseline.fingerprint, candidate.fingerprint, names)
-    if not different:
-        return
-    way_out = (
-        "Give both configurations the same target and requests."
-        if same_session
-        else "Measure the baseline anew under the candidate's conditions and save it (specbench baseline save), or "
-        "compare two configurations on one machine with gate --interleave."
-    )
-    raise SpecbenchError(f"{baseline.run} and {candidate.run} cannot be compared: {'; '.join(different)}. {way_out}")
-
-
-def changes(baseline: Snapshot, candidate: Snapshot) -> list[str]:
-    """What differs between the two runs and may be why a figure changed, in words."""
-    names = {*baseline.made_with, *candidate.made_with}
-    named = differences(baseline.made_with, candidate.made_with, names)
-    return named + differences(
-        baseline.fingerprint, candidate.fingerprint, baseline.fingerprint.keys() & candidate.fingerprint.keys()
-    )
+def changes(before: Snapshot, after: Snapshot) -> list[Difference]:
+    """What differs between the two runs and may be why a figure changed."""
+    made = {*before.made_with, *after.made_with}
+    known = before.fingerprint.keys() & after.fingerprint.keys()
+    return [
+        *differing(before.made_with, after.made_with, made),
+        *differing(before.fingerprint, after.fingerprint, known),
+    ]

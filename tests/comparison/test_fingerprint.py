@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from known_gate import run
 
+from specbench.comparison.fingerprint import changes, fingerprint
+from specbench.comparison.from_run import unmeasured
+from specbench.comparison.snapshot import Snapshot
 from specbench.errors import SpecbenchError
-from specbench.gate.fingerprint import changes, fingerprint, refuse_unlike
-from specbench.gate.from_run import unmeasured
-from specbench.gate.snapshot import Snapshot
+from specbench.gate.refusal import refuse_unlike
 from specbench.sweep.config import SweepConfig
 
 
@@ -54,14 +55,14 @@ def test_another_machine_work_or_option_is_refused_by_name(tmp_path: Path, optio
 def test_another_version_drafter_or_variable_is_named(tmp_path: Path, options: dict[str, Any], says: str) -> None:
     before, after = side(tmp_path / "a"), side(tmp_path / "b", **options)
     refuse_unlike(before, after)
-    assert says in changes(before, after)
+    assert says in map(str, changes(before, after))
 
 
 def test_another_engine_version_is_named(tmp_path: Path) -> None:
     stores = [run(tmp_path / name, noise=()) for name in "ab"]
     for store, version in zip(stores, ("0.31", "0.32"), strict=True):
         store.write_json("launches/none-r0.json", {"engine": "vLLM", "version": version})
-    assert changes(*map(unmeasured, stores)) == ["engine: vLLM 0.31 → vLLM 0.32"]
+    assert [*map(str, changes(*map(unmeasured, stores)))] == ["engine: vLLM 0.31 → vLLM 0.32"]
 
 
 @pytest.mark.parametrize("name", ["replicates", "gpu_price", "ready_timeout", "method", "gamma", "drafter", "python"])

@@ -1,4 +1,4 @@
-"""From a run, or a baseline file, to the snapshot that a gate compares."""
+"""From a run, or a baseline file, to the snapshot that is compared."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.cost import Economics
 from specbench.analysis.marks import VOIDING
 from specbench.analysis.summary import summarize
+from specbench.comparison.fingerprint import fingerprint, made_with
+from specbench.comparison.metrics import figures, within_launch
+from specbench.comparison.snapshot import CellFigures, CellKey, Snapshot
 from specbench.errors import SpecbenchError
-from specbench.gate.fingerprint import fingerprint, made_with
-from specbench.gate.metrics import figures
-from specbench.gate.snapshot import CellFigures, CellKey, Snapshot
 from specbench.store.measurement import Measurement
 from specbench.store.run import RunStore
 
@@ -88,6 +88,7 @@ def _cell(key: CellKey, whole: CellSummary, replicates: Sequence[CellSummary | N
         equivalence_detail=whole.equivalence_detail,
         unasked=0 < whole.divergent_requests <= whole.unprobed_requests,
         figures={name: tuple(found.get(name) for found in known) for name in names},
+        within={name: (error,) for name, error in within_launch(whole).items()} if len(known) == 1 else {},
     )
 
 

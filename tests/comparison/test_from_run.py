@@ -12,10 +12,10 @@ from known_gate import CALM, key, run, snapshot, stored
 from known_run import NGRAM, failed, measurement
 
 from specbench.analysis.summary import summarize
+from specbench.comparison import from_run
+from specbench.comparison.metrics import COST, METRICS
+from specbench.comparison.snapshot import Snapshot
 from specbench.errors import SpecbenchError
-from specbench.gate import from_run
-from specbench.gate.metrics import COST, METRICS
-from specbench.gate.snapshot import Snapshot
 from specbench.speculation import AGAIN, BASELINE
 from specbench.store.run import RunStore
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from specbench.equivalence.greedy import Margins
+from specbench.errors import SpecbenchError
 from specbench.speculation import BASELINE
 from specbench.store.atomic import replacing
 from specbench.verification.greedy import (
@@ -22,7 +24,6 @@ from specbench.verification.sampling import SamplingRun, arms_drafted, conclude,
 from specbench.verification.seeds import SeedRuns, compare_seeds, run_seeded
 from specbench.verification.server import start
 from specbench.verification.settings import Subject
-from specbench.verification.text import lines
 
 RESULT, TEXT = "verify.json", "verify.txt"
 
@@ -70,15 +71,16 @@ async def run_verification(subject: Subject, note: Callable[[str], None]) -> Ver
     )
 
 
-def write(subject: Subject, verification: Verification) -> None:
-    """The result into the run's directory, as JSON and as the text that is printed."""
-    files = {
-        RESULT: json.dumps(verification.to_json(), indent=1, allow_nan=False) + "\n",
-        TEXT: "\n".join(lines(verification)) + "\n",
-    }
-    for name, content in files.items():
-        with replacing(subject.directory / name) as partial:
-            partial.write_text(content, encoding="utf-8")
+def write(directory: Path, result: Mapping[str, Any], text: Sequence[str]) -> None:
+    """The result into a directory, as JSON and as the lines that are printed. Raises SpecbenchError where it cannot."""
+    files = {RESULT: json.dumps(result, indent=1, allow_nan=False) + "\n", TEXT: "\n".join(text) + "\n"}
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            with replacing(directory / name) as partial:
+                partial.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise SpecbenchError(f"cannot write to {directory}: {error.strerror}. Choose another --output.") from error
 
 
 def _settings(subject: Subject) -> dict[str, Any]:

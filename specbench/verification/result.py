@@ -58,6 +58,10 @@ class Verification:
             return "INCONCLUSIVE"
         return "EQUIVALENT"
 
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.outcome]
+
     def to_json(self) -> dict[str, Any]:
         """Keys: verdict, engine, settings, notes, greedy, sampling, control, acceptance, seeds, seeds_promised."""
         value: dict[str, Any] = to_json_value(

@@ -19,6 +19,7 @@ from specbench.replay.closed_loop import run_closed_loop
 from specbench.replay.logprobs import Continuation, LogprobClient
 from specbench.replay.records import RequestTrace
 from specbench.replay.request import RequestSpec
+from specbench.simulated.mark import CONTRACT_SERVER, is_simulated
 from specbench.speculation import Speculation
 from specbench.sweep.config import SweepConfig
 from specbench.verification.settings import Subject
@@ -120,6 +121,8 @@ async def start(subject: Subject, speculation: Speculation, note: Note) -> Async
             raise SpecbenchError(
                 f"the server does not tell its settings ({type(error).__name__}: {error}); its log: {server.log}."
             ) from error
+        if await is_simulated(server.base_url):
+            raise SpecbenchError(f"a {CONTRACT_SERVER} answers: it decodes nothing that could be verified.")
         timeout = aiohttp.ClientTimeout(total=config.request_timeout)
         async with (
             StreamingClient(server.base_url, config.target, timeout=config.request_timeout) as client,

@@ -10,12 +10,12 @@ from pathlib import Path
 from specbench.backends.base import Backend, EngineOptions, Launch
 from specbench.backends.servers import check_registry
 from specbench.drafter import resolve_drafter
-from specbench.equivalence.sampling.battery import LEVEL
+from specbench.equivalence.sampling.battery import LEVEL as LEVEL
 from specbench.errors import SpecbenchError
 from specbench.speculation import Speculation
 from specbench.sweep.config import SweepConfig
 from specbench.sweep.launch import locate_engine, make_launch
-from specbench.sweep.preflight import check_memory
+from specbench.sweep.preflight import check_fit
 from specbench.sweep.prepare import check
 from specbench.target import resolve_target
 from specbench.workloads.prompt import Workload
@@ -104,7 +104,7 @@ def prepare(config: SweepConfig, effort: Effort, output: Path | None, note: Call
     drafters = {method: resolve_drafter(method, name, note) for method, name in config.drafter.items()}
     checked = check(config, None, resume=False)  # again, now that target and drafters are on disk
     options = locate_engine(checked.options, checked.backend, config.device)
-    check_memory(config, options, target, drafters.values(), note)
+    check_fit(config, options, target, drafters.values(), note)
     (workload,) = checked.workloads.values()
     directory = output or _default_output(config)
     (directory / "logs").mkdir(parents=True, exist_ok=True)

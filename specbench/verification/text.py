@@ -7,9 +7,22 @@ from collections.abc import Iterable, Sequence
 from specbench.equivalence.sampling.battery import ArmResult
 from specbench.equivalence.sampling.likelihood import LikelihoodCheck
 from specbench.equivalence.sampling.results import TestResult
+from specbench.tasks.text import lines_of
 from specbench.verification.result import Verification
+from specbench.verification.task import TaskVerification
 
 _COLUMNS = ("test", "arm", "n", "statistic", "p", "p (Holm)", "TV [95 %]", "would have found")
+
+
+def task_lines(found: TaskVerification) -> list[str]:
+    s = found.settings
+    sampled = f"temperature {s['temperature']:g}, top-p {s['top_p']:g}" if s["temperature"] else "greedy"
+    return [
+        f"{found.outcome}: {', '.join(found.task.arms)} against none on {found.engine} ({s['dtype']}, {sampled})",
+        *(f"note: {note}" for note in found.notes),
+        "",
+        *lines_of(found.task),
+    ]
 
 
 def lines(found: Verification) -> list[str]:
@@ -56,9 +69,10 @@ def _sampling(found: Verification) -> Iterable[str]:
 
 def _likelihood(check: LikelihoodCheck) -> str:
     equal = "equal within" if check.is_equivalent else "not shown equal within"
+    more = "" if check.is_equivalent else f"; some {check.tokens_needed:,} tokens could show it"
     return (
         f"mean log-likelihood {check.difference:+.4f} ± {check.error or 0:.4f} nats per token off the target's, "
-        f"{equal} {check.margin:g} (TOST, n {check.n})"
+        f"{equal} {check.margin:g} (TOST, n {check.n}{more})"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 from specbench.digest import file_sha256
@@ -13,9 +14,10 @@ MAX_NAME_BYTES = 100
 """Of a file's name without its ending: the files of measurements are called after it, with arm and batch size."""
 
 
-def load_workload(path: Path, skip_bad_lines: bool = False) -> Workload:
+def load_workload(path: Path, skip_bad_lines: bool | None = None) -> Workload:
     """Read and check every prompt of a workload file.
 
+    skip_bad_lines: None where nobody can ask for it, and where it is no advice therefore
     Raises SpecbenchError naming file and line at the first entry that is no prompt (with `skip_bad_lines` it goes to
     `skipped` instead), and where the file is missing, unreadable, of an unknown format, or left without a prompt.
     """
@@ -26,6 +28,8 @@ def load_workload(path: Path, skip_bad_lines: bool = False) -> Workload:
         return _load(path, skip_bad_lines)
     except FileNotFoundError:
         raise SpecbenchError(f"no workload file {path}. specbench's own are in workloads/ of its checkout.") from None
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise SpecbenchError(f"{path} is not whole, or not packed by gzip ({error}). Fetch it again.") from error
     except OSError as error:
         raise SpecbenchError(f"cannot read {path} ({error.strerror}). Check its permissions.") from error
 
@@ -45,7 +49,7 @@ def _check_name(path: Path) -> None:
         )
 
 
-def _load(path: Path, skip_bad_lines: bool) -> Workload:
+def _load(path: Path, skip_bad_lines: bool | None) -> Workload:
     sha256 = file_sha256(path)
     prompts: list[Prompt] = []
     skipped: list[str] = []
@@ -61,7 +65,8 @@ def _load(path: Path, skip_bad_lines: bool) -> Workload:
         elif skip_bad_lines:
             skipped.append(f"{path}:{line}: {entry.what}.")
         else:
-            raise SpecbenchError(f"{path}:{line}: {entry.what}. {entry.remedy}, or pass --skip-bad-lines.")
+            advice = "" if skip_bad_lines is None else ", or pass --skip-bad-lines"
+            raise SpecbenchError(f"{path}:{line}: {entry.what}. {entry.remedy}{advice}.")
     if not prompts:
         raise SpecbenchError(
             f"{path} has no usable line: all {len(skipped)} were skipped, the first because: {skipped[0]}"

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from specbench.workloads.reference import Reference
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
@@ -16,6 +18,7 @@ class Prompt:
     prompt:     plain text that the model goes on from
     max_tokens: this prompt's own limit; None for the run's
     category:   a name to break results down by; None where the file has none
+    reference:  what a right answer is; None where the file does not say. Never sent to the server
     extra:      further fields of the request, handed on to the server as they are: tools, a grammar, template options
     """
 
@@ -24,6 +27,7 @@ class Prompt:
     prompt: str | None = None
     max_tokens: int | None = None
     category: str | None = None
+    reference: Reference | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "decoder"))
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from specbench.sweep.config import SweepConfig
 from specbench.verification.flow import RESULT, TEXT, run_verification, write
 from specbench.verification.server import start
 from specbench.verification.settings import DEFAULTS, Effort, Subject, prepare
+from specbench.verification.text import lines
 
 SERVER = Path(__file__).parents[1] / "decoder" / "planted_server.py"
 
@@ -69,7 +70,7 @@ async def test_a_bias_that_greedy_decoding_hides_is_found_by_sampling(
     assert (found.control.p or 0) > 1e-4
     assert found.seeds is not None
     assert found.seeds["draft_model-g1"].rerun == found.seeds["draft_model-g1"].requests
-    write(planted, found)
+    write(planted.directory, found.to_json(), lines(found))
     stored = json.loads((tmp_path / "out" / RESULT).read_text())
     assert stored["verdict"] == "NOT EQUIVALENT"
     assert stored["settings"]["draws"] == 80

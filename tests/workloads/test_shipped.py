@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from specbench.tasks.scoring import task_by_rules
 from specbench.workloads import Workload, load_workload
 from specbench.workloads.stats import conversation, tokens, words, workload_stats
 
@@ -53,3 +54,12 @@ def test_the_readme_describes_every_set_as_it_is(demo_target):
         length = stats.summary
         sizes = f"{length['median']:.0f} ({length['min']}–{length['max']})"
         assert f"| `{file.name}` | {stats.prompts} | {stats.multi_turn} | {sizes} |" in readme
+
+
+def test_every_prompt_of_a_shipped_task_can_be_scored_and_its_answer_is_right():
+    workload = load_workload(FOLDER / "tasks" / "short-answers.jsonl")
+    task = task_by_rules(workload, None, run_code=False)
+    right = [(prompt.id, prompt.reference.answers[0]) for prompt in workload.prompts]
+    assert set(task.scores(right).values()) == {1.0}
+    assert workload_stats(workload, words, "words").duplicates == 0
+    assert f"{len(workload.prompts)} short questions" in (FOLDER / "README.md").read_text("utf-8")

@@ -11,6 +11,7 @@ from typing import cast
 
 from specbench.errors import SpecbenchError
 from specbench.workloads.readers.base import Problem, Reader
+from specbench.workloads.readers.entries import open_lines
 
 __all__ = ["FORMATS", "Format", "Problem", "Reader", "find_reader"]
 
@@ -29,8 +30,14 @@ class Format:
     fields: frozenset[str] = frozenset()
 
 
+_LINES = (".jsonl", ".jsonl.gz")
+
 FORMATS: Mapping[str, Format] = {
-    "specbench": Format("specbench.workloads.readers.jsonl:read", (".jsonl",)),
+    "specbench": Format("specbench.workloads.readers.jsonl:read", _LINES),
+    "gsm8k": Format("specbench.workloads.readers.gsm8k:read", _LINES, frozenset({"question", "answer"})),
+    "humaneval": Format(
+        "specbench.workloads.readers.humaneval:read", _LINES, frozenset({"prompt", "entry_point", "test"})
+    ),
 }
 
 
@@ -47,7 +54,7 @@ def find_reader(path: Path) -> Reader:
 
 
 def _first_fields(path: Path) -> frozenset[str]:
-    with path.open("rb") as file:
+    with open_lines(path) as file:
         try:
             first = json.loads(next((line for line in file if line.strip()), b""))
         except ValueError:

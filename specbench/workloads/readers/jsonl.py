@@ -9,6 +9,8 @@ from typing import Any
 
 from specbench.workloads.prompt import Prompt
 from specbench.workloads.readers.base import Problem
+from specbench.workloads.readers.entries import BadEntry, filled, kind, read_entries, text
+from specbench.workloads.reference import RULES, Reference
 
 _Form = tuple[str, Callable[[Any], bool]]
 """What a value must be, in words and as a test."""
@@ -32,76 +34,42 @@ PASSED_ON: Mapping[str, _Form] = {
 MAX_TOKENS = 2**31 - 1
 """More than any model's context, and few enough for every engine to count."""
 
-FIELDS = ("id", "messages", "prompt", "max_tokens", "category", *PASSED_ON)
+FIELDS = ("id", "messages", "prompt", "max_tokens", "category", "reference", "score", *PASSED_ON)
 ROLES = ("system", "user", "assistant")
-
-
-class _Bad(Exception):
-    def __init__(self, what: str, remedy: str) -> None:
-        self.problem = Problem(what, remedy)
 
 
 def read(path: Path) -> Iterator[tuple[int, Prompt | Problem]]:
     """See `Reader`. Blank lines are passed over; a prompt without id gets `<file stem>-<line>`."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                yield number, _prompt(_object(line), default_id=f"{path.stem}-{number}")
-            except _Bad as bad:
-                yield number, bad.problem
-
-
-def _object(line: bytes) -> Mapping[str, Any]:
-    try:
-        # -sig: editors on Windows put a byte order mark before the first line.
-        text = line.rstrip().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _Bad(f"not UTF-8 at byte {error.start + 1} of the line", "Save the file as UTF-8") from None
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise _Bad(
-            f"not valid JSON at column {error.colno} ({error.msg})", "Write one whole JSON object per line"
-        ) from None
-    except (ValueError, RecursionError) as error:
-        raise _Bad(f"not readable JSON ({error})", "Write one whole JSON object per line") from None
-    if not isinstance(value, dict):
-        raise _Bad(
-            f"a line must be a JSON object; got {_kind(value)}",
-            'Write {"prompt": "…"} or {"messages": […]} on each line',
-        )
-    # Exporters write null for what they leave out.
-    return {name: field for name, field in value.items() if field is not None}
+    return read_entries(path, _prompt)
 
 
 def _prompt(entry: Mapping[str, Any], default_id: str) -> Prompt:
     if unknown := [name for name in entry if name not in FIELDS]:
-        raise _Bad(f'unknown field "{unknown[0]}"', f"Use only {', '.join(FIELDS)}")
+        raise BadEntry(f'unknown field "{unknown[0]}"', f"Use only {', '.join(FIELDS)}")
     if ("messages" in entry) == ("prompt" in entry):
         found = "has both" if "prompt" in entry else "has neither"
-        raise _Bad(f'a line needs either "messages" or "prompt"; this one {found}', "Give exactly one of them")
+        raise BadEntry(f'a line needs either "messages" or "prompt"; this one {found}', "Give exactly one of them")
     return Prompt(
-        id=_text(entry, "id") or default_id,
+        id=text(entry, "id") or default_id,
         messages=_messages(entry["messages"]) if "messages" in entry else None,
-        prompt=_text(entry, "prompt"),
+        prompt=text(entry, "prompt"),
         max_tokens=_max_tokens(entry["max_tokens"]) if "max_tokens" in entry else None,
-        category=_text(entry, "category"),
+        category=text(entry, "category"),
+        reference=_reference(entry),
         extra={name: _passed_on(entry[name], name) for name in PASSED_ON if name in entry},
     )
 
 
 def _messages(value: object) -> tuple[Mapping[str, str], ...]:
     if not isinstance(value, list):
-        raise _Bad(
-            f'"messages" must be a list of {{role, content}}; got {_kind(value)}', 'Put plain text under "prompt"'
+        raise BadEntry(
+            f'"messages" must be a list of {{role, content}}; got {kind(value)}', 'Put plain text under "prompt"'
         )
     if not value:
-        raise _Bad('"messages" is empty', "Give at least one message from the user")
+        raise BadEntry('"messages" is empty', "Give at least one message from the user")
     messages = tuple(_message(message, f"messages[{index}]") for index, message in enumerate(value))
     if messages[-1]["role"] != "user":
-        raise _Bad(
+        raise BadEntry(
             f"the last message must be from the user; it is from the {messages[-1]['role']}",
             "End with the question that the model shall answer",
         )
@@ -110,40 +78,43 @@ def _messages(value: object) -> tuple[Mapping[str, str], ...]:
 
 def _message(value: object, place: str) -> Mapping[str, str]:
     if not isinstance(value, dict) or value.keys() != {"role", "content"}:
-        got = f"fields {', '.join(map(str, value)) or 'none'}" if isinstance(value, dict) else _kind(value)
-        raise _Bad(f"{place} must have exactly role and content; got {got}", 'Write {"role": "user", "content": "…"}')
+        got = f"fields {', '.join(map(str, value)) or 'none'}" if isinstance(value, dict) else kind(value)
+        raise BadEntry(
+            f"{place} must have exactly role and content; got {got}", 'Write {"role": "user", "content": "…"}'
+        )
     if value["role"] not in ROLES:
-        raise _Bad(f"{place} has the role {json.dumps(value['role'])}", f"Use {', '.join(ROLES)}")
-    return {"role": value["role"], "content": _filled(value["content"], f"the content of {place}")}
+        raise BadEntry(f"{place} has the role {json.dumps(value['role'])}", f"Use {', '.join(ROLES)}")
+    return {"role": value["role"], "content": filled(value["content"], f"the content of {place}")}
 
 
-def _text(entry: Mapping[str, Any], field: str) -> str | None:
-    return _filled(entry[field], f'"{field}"') if field in entry else None
-
-
-def _filled(value: object, place: str) -> str:
-    if not isinstance(value, str):
-        raise _Bad(f"{place} must be a string; got {_kind(value)}", "Write it in quotation marks")
-    if not value.strip():
-        raise _Bad(f"{place} is empty", "Fill it or remove the line")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise _Bad(
-            f"{place} holds half of a surrogate pair (\\ud800 to \\udfff), which is no character",
-            "Write the character itself",
-        ) from None
-    return value
+def _reference(entry: Mapping[str, Any]) -> Reference | None:
+    rule = entry.get("score")
+    if rule is not None and rule not in RULES:
+        raise BadEntry(f'"score" is {json.dumps(rule)[:40]}', f"Use {', '.join(RULES)}")
+    if "reference" not in entry:
+        if rule is not None:
+            raise BadEntry('"score" has no "reference" to go by', "Add the right answer")
+        return None
+    value = entry["reference"]
+    answers = value if isinstance(value, list) else [value]
+    if not answers:
+        raise BadEntry('"reference" is empty', "Give the right answer, or a list of them")
+    # A number is a right answer too, written as people would.
+    written = [json.dumps(a) if isinstance(a, int | float) and not isinstance(a, bool) else a for a in answers]
+    reference = Reference(tuple(filled(answer, '"reference"') for answer in written), rule)
+    if rule is not None and (problem := reference.problem(rule)):
+        raise BadEntry(problem, "Correct it, or choose another score")
+    return reference
 
 
 def _passed_on(value: Any, field: str) -> Any:
     form, holds = PASSED_ON[field]
     if not holds(value):
-        raise _Bad(f'"{field}" must be {form}; got {json.dumps(value)[:40]}', "Correct it or leave it out")
+        raise BadEntry(f'"{field}" must be {form}; got {json.dumps(value)[:40]}', "Correct it or leave it out")
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
-        raise _Bad(
+        raise BadEntry(
             f'"{field}" holds NaN, Infinity or half of a surrogate pair, which no request can', "Write another value"
         ) from None
     return value
@@ -152,24 +123,8 @@ def _passed_on(value: Any, field: str) -> Any:
 def _max_tokens(value: object) -> int:
     # bool is an int in Python; nobody means 1 token by `true`.
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_TOKENS:
-        raise _Bad(
+        raise BadEntry(
             f'"max_tokens" must be a whole number from 1 to {MAX_TOKENS}; got {json.dumps(value)[:40]}',
             "Correct it or leave it out",
         )
     return value
-
-
-def _kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case str():
-            return "a string"
-        case int() | float():
-            return "a number"
-        case list():
-            return "a list"
-        case _:
-            return "an object"

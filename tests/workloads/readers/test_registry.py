@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +38,9 @@ def test_what_fits_no_other_format_is_read_as_our_own(tmp_path, first):
     assert load_workload(path, skip_bad_lines=True).prompts[-1].id == "own"
 
 
-def test_every_registered_reader_exists():
-    for form in readers.FORMATS.values():
-        assert callable(readers.find_reader(Path("any" + form.suffixes[0])))
+@pytest.mark.parametrize("form", readers.FORMATS.values(), ids=readers.FORMATS)
+def test_every_registered_reader_is_found_by_its_fields(form, tmp_path):
+    path = tmp_path / f"any{form.suffixes[0]}"
+    path.write_text(json.dumps(dict.fromkeys(form.fields, "")))
+    reader = readers.find_reader(path)
+    assert f"{reader.__module__}:{reader.__name__}" == form.reader

@@ -1,0 +1,28 @@
+"""`python -I run_program.py PROOF` runs the program on its standard input within limits, and then writes the proof.
+
+The first line of the input is what to write. It imports nothing of specbench: it runs isolated.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+
+LIMITS = {
+    resource.RLIMIT_CPU: 10,
+    resource.RLIMIT_AS: 1 << 30,
+    resource.RLIMIT_FSIZE: 1 << 24,
+    resource.RLIMIT_NPROC: 1_024,
+    resource.RLIMIT_CORE: 0,
+}
+"""Seconds of processor time, bytes of memory and of a file, processes of this user, and no core file."""
+
+if __name__ == "__main__":
+    for kind, most in LIMITS.items():
+        hard = resource.getrlimit(kind)[1]
+        limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (limit, limit))
+    proof, _, source = sys.stdin.read().partition("\n")
+    exec(compile(source, "<program>", "exec"), {"__name__": "__main__"})
+    Path(sys.argv[1]).write_text(proof)

@@ -1,0 +1,95 @@
+"""How right an output is: held against a reference by a rule."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from specbench.errors import SpecbenchError
+from specbench.tasks.code import program, runs_to_its_end, without_network
+from specbench.workloads.prompt import Prompt, Workload
+from specbench.workloads.reference import Reference, Rule, last_number
+
+Scorer = Callable[[Prompt, str], float]
+"""The score of an output, 0 to 1. May be called from several threads, once for each prompt and text."""
+
+WORKERS = 4
+_EDGES = " \"'`*.,;:!?"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A workload whose outputs can be scored. how: the rules or the command that score, for people"""
+
+    workload: Workload
+    score: Scorer
+    how: str
+
+    def scores(self, outputs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], float]:
+        """The score of every pair of prompt id and text; the same pair is scored once, so that it cannot differ."""
+        prompts = {prompt.id: prompt for prompt in self.workload.prompts}
+        pairs = list(dict.fromkeys(outputs))
+        with ThreadPoolExecutor(WORKERS) as pool:
+            return dict(zip(pairs, pool.map(lambda pair: self.score(prompts[pair[0]], pair[1]), pairs), strict=True))
+
+
+def task_by_rules(workload: Workload, rule: Rule | None, run_code: bool) -> Task:
+    """Each output by its prompt's own rule, or all by one. Raises SpecbenchError where a prompt cannot be scored so.
+
+    rule: in the place of the prompts' own; where neither is given, `exact`
+    """
+    rules: dict[str, Rule] = {}
+    for prompt in workload.prompts:
+        if prompt.reference is None:
+            raise SpecbenchError(
+                f'{workload.path}: prompt "{prompt.id}" has no right answer to score by. Add "reference" to its line, '
+                "or score with --score-command."
+            )
+        rules[prompt.id] = rule or prompt.reference.rule or "exact"
+        if problem := prompt.reference.problem(rules[prompt.id]):
+            raise SpecbenchError(f'{workload.path}: prompt "{prompt.id}": {problem}. Choose another --score.')
+    if "code" in rules.values() and not run_code:
+        raise SpecbenchError(
+            f"scoring {workload.path} runs code that the model wrote, and it may read and write your files: pass "
+            "--run-code where that does no harm, as in a container."
+        )
+
+    def score(prompt: Prompt, output: str) -> float:
+        assert prompt.reference is not None
+        return float(is_right(prompt, prompt.reference, rules[prompt.id], output))
+
+    return Task(workload, score, " and ".join(sorted({_in_words(rule) for rule in rules.values()})))
+
+
+def _in_words(rule: Rule) -> str:
+    if rule != "code":
+        return rule
+    return "code, run without network" if without_network() else "code, run with the network, which cannot be cut here"
+
+
+def is_right(prompt: Prompt, reference: Reference, rule: Rule, output: str) -> bool:
+    """Whether an output fits any of the right answers."""
+    if rule == "code":
+        return any(runs_to_its_end(program(prompt.prompt, output, tests)) for tests in reference.answers)
+    return any(_FITS[rule](output, answer) for answer in reference.answers)
+
+
+def normalised(text: str) -> str:
+    """Letters of one case, single spaces, compatible characters as one, without quotes and marks at the ends."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_EDGES)
+
+
+def _contains(output: str, answer: str) -> bool:
+    """As whole words: 4 is not in 14."""
+    return re.search(rf"(?<!\w){re.escape(normalised(answer))}(?!\w)", normalised(output)) is not None
+
+
+_FITS: Mapping[Rule, Callable[[str, str], bool]] = {
+    "exact": lambda output, answer: normalised(output) == normalised(answer),
+    "contains": _contains,
+    "number": lambda output, answer: last_number(output) == last_number(answer),
+    "regex": lambda output, answer: re.search(answer, output) is not None,
+}

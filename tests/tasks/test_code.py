@@ -1,0 +1,76 @@
+"""Code that a model wrote runs within limits, and only passing its tests counts."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from specbench.tasks.code import program, runs_to_its_end, without_network
+from specbench.tasks.scoring import task_by_rules
+from specbench.workloads import load_workload
+
+PROMPT = 'def double(x):\n    """Twice x."""\n'
+TESTS = "def check(candidate):\n    assert candidate(3) == 6\n\ncheck(double)\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "passes"),
+    [
+        ("    return 2 * x\n", True),
+        ("    return 3 * x\n", False),
+        ("    return 2 * x\n\ndef other(:\n  broken", True),  # what comes after the function is cut off
+        ("Sure!\n```python\ndef double(x):\n    return x + x\n```\nThat is it.", True),
+        ("```\n    return 2 * x\n```", True),
+        ("no code at all", False),
+        ("    import sys; sys.exit(0)\n", False),
+        ("    import os; os._exit(0)\n", False),
+    ],
+)
+def test_a_function_passes_where_its_tests_do(output: str, passes: bool) -> None:
+    assert runs_to_its_end(program(PROMPT, output, TESTS)) is passes
+
+
+def test_a_chat_gives_the_whole_function() -> None:
+    assert runs_to_its_end(program(None, "```python\ndef double(x):\n    return 2 * x\n```", TESTS))
+
+
+def test_what_does_not_end_is_ended() -> None:
+    assert not runs_to_its_end("while True: pass", seconds=1)
+
+
+def test_memory_is_limited() -> None:
+    assert not runs_to_its_end("x = bytearray(4 << 30)")
+    assert runs_to_its_end("x = bytearray(1 << 20)")
+
+
+def test_nothing_of_the_environment_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    assert runs_to_its_end("import os; assert 'OPENAI_API_KEY' not in os.environ; assert 'PATH' in os.environ")
+    assert os.environ["OPENAI_API_KEY"] == "secret"
+
+
+def test_there_is_no_network_where_it_can_be_cut() -> None:
+    if not without_network():
+        pytest.skip("user namespaces are not allowed here")
+    assert runs_to_its_end(
+        "import socket\n"
+        "try:\n    socket.create_connection(('127.0.0.1', 9), timeout=1)\n"
+        "except OSError as error:\n    assert error.errno == 101, error\n"  # network is unreachable, not refused
+        "else:\n    raise SystemExit(1)\n"
+    )
+
+
+def test_a_benchmarks_own_solution_passes_and_an_empty_one_does_not(tmp_path: Path) -> None:
+    path = tmp_path / "HumanEval.jsonl"
+    solution = "    return 2 * x\n"
+    entry = {"task_id": "Own/0", "prompt": PROMPT, "entry_point": "double", "canonical_solution": solution}
+    path.write_text(json.dumps({**entry, "test": "def check(candidate):\n    assert candidate(3) == 6\n"}))
+    task = task_by_rules(load_workload(path), None, run_code=True)
+    assert task.scores([("Own/0", solution), ("Own/0", "    pass\n")]) == {
+        ("Own/0", solution): 1.0,
+        ("Own/0", "    pass\n"): 0.0,
+    }
+    assert task.how.startswith("code, run with")

@@ -1,0 +1,104 @@
+"""An output is right or wrong as a person would say, by each rule."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from specbench.errors import SpecbenchError
+from specbench.tasks.command import task_by_command
+from specbench.tasks.scoring import is_right, task_by_rules
+from specbench.workloads.prompt import Prompt, Workload
+from specbench.workloads.reference import Reference, Rule
+
+
+def workload(*references: Reference | None) -> Workload:
+    prompts = tuple(Prompt(f"p{i}", prompt="Hi", reference=reference) for i, reference in enumerate(references))
+    return Workload("task", Path("task.jsonl"), prompts, "0")
+
+
+@pytest.mark.parametrize(
+    ("rule", "answer", "output", "right"),
+    [
+        ("exact", "Paris", ' "paris."\n', True),
+        ("exact", "New York", "new  york", True),
+        ("exact", "Paris", "It is Paris", False),
+        ("contains", "Paris", "It is PARIS, of course", True),
+        ("contains", "4", "There are 14", False),
+        ("contains", "C++", "I like C++.", True),
+        ("number", "1197", "3 were eaten, so 1,197 are left.", True),
+        ("number", "1197", "1197.0", True),
+        ("number", "1197", "#### 1197\nI hope that answers question 2", True),
+        ("number", "-4", "so x = -4", True),
+        ("number", "4", "the range 3-4", True),
+        ("number", "4", "none", False),
+        ("regex", r"^\d{4}-\d\d$", "2030-01", True),
+        ("regex", "^yes", "well, yes", False),
+    ],
+)
+def test_rules(rule: Rule, answer: str, output: str, right: bool) -> None:
+    assert is_right(Prompt("p", prompt="Hi"), Reference((answer,)), rule, output) is right
+
+
+def test_any_of_several_answers_will_do() -> None:
+    task = task_by_rules(workload(Reference(("Brasilia", "Brasília"))), None, run_code=False)
+    assert task.scores([("p0", "brasília"), ("p0", "Rio")]) == {("p0", "brasília"): 1.0, ("p0", "Rio"): 0.0}
+
+
+def test_one_rule_may_take_the_place_of_the_prompts_own() -> None:
+    given = workload(Reference(("7",), "number"))
+    assert task_by_rules(given, None, run_code=False).scores([("p0", "it is 7")])["p0", "it is 7"] == 1
+    assert task_by_rules(given, "exact", run_code=False).scores([("p0", "it is 7")])["p0", "it is 7"] == 0
+
+
+@pytest.mark.parametrize(
+    ("reference", "rule", "said"),
+    [
+        (None, None, 'prompt "p0" has no right answer'),
+        (Reference(("x",)), "number", "holds no number"),
+        (Reference(("x",), "code"), None, "pass --run-code"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused_before_anything_runs(
+    reference: Reference | None, rule: Rule | None, said: str
+) -> None:
+    with pytest.raises(SpecbenchError, match=said):
+        task_by_rules(workload(reference), rule, run_code=False)
+
+
+class TestCommand:
+    def score(self, code: str, output: str = "some text", reference: Reference | None = None) -> float:
+        task = task_by_command(workload(reference), f"{sys.executable} -c '{code}'")
+        return task.scores([("p0", output)])["p0", output]
+
+    def test_it_gets_prompt_reference_and_output_as_one_json_line(self) -> None:
+        code = (
+            'import json, sys; got = json.loads(sys.stdin.readline()); sys.exit(got != {"id": "p0", "prompt": "Hi", '
+            '"reference": ["a"], "output": "zwei\\nZeilen"})'
+        )
+        assert self.score(code, "zwei\nZeilen", Reference(("a",))) == 1
+        assert self.score(code, "eine", Reference(("a",))) == 0
+
+    def test_a_number_on_its_last_line_is_the_score(self) -> None:
+        assert self.score('print("judging"); print(0.25)') == 0.25
+
+    @pytest.mark.parametrize(
+        ("code", "said"),
+        [
+            ("print(7)", "printed the score 7"),
+            ('import sys; sys.exit("no such judge")', None),  # exit code 1 means wrong
+            ('import sys; print("out of credit", file=sys.stderr); sys.exit(2)', "exit code 2 .*out of credit"),
+        ],
+    )
+    def test_what_it_may_not_say_stops_the_verification(self, code: str, said: str | None) -> None:
+        if said is None:
+            assert self.score(code) == 0
+            return
+        with pytest.raises(SpecbenchError, match=said):
+            self.score(code)
+
+    def test_a_command_that_is_not_there_is_named(self) -> None:
+        with pytest.raises(SpecbenchError, match="nowhere-to-be-found does not start"):
+            task_by_command(workload(None), "nowhere-to-be-found").scores([("p0", "x")])

@@ -3,39 +3,57 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
 
 import aiohttp
 
 from specbench.acceptance import AcceptanceCounts
 from specbench.backends.base import EngineCounters
+from specbench.backends.counter_probe import CounterProbe, read_around
 from specbench.errors import SpecbenchError
-from specbench.telemetry.prometheus import CounterDelta, Metrics, counter_delta, scrape
+from specbench.telemetry.prometheus import CounterDelta, Metrics, counter_delta
 
+FLUSH_SECONDS = 30.0
+"""How long a server that is still busy with a cell's last requests is waited for."""
 
-@dataclass
-class CounterProbe:
-    """See `Probe`."""
-
-    counters: EngineCounters | None = None
+_RETRY_SECONDS = 0.25
 
 
 @asynccontextmanager
 async def count(base_url: str) -> AsyncIterator[CounterProbe]:
-    """Read the counters before and after. Begins with an empty cache, which also sets acceptance back to zero."""
-    probe = CounterProbe()
-    with suppress(aiohttp.ClientError, asyncio.TimeoutError):
-        async with aiohttp.ClientSession() as session, session.post(f"{base_url}/flush_cache"):
-            pass
-    before = await scrape(base_url)
-    yield probe
-    with suppress(SpecbenchError):  # the server has died: its counters are gone, the traces tell the rest
-        probe.counters = counters_between(before, await scrape(base_url))
+    """Read the counters before and after. Begins with an empty cache; raises SpecbenchError where it stays in use."""
+    await flush(base_url)
+    async with read_around(
+        base_url, tokens="sglang:generation_tokens_total", kv_usage="sglang:token_usage", between=counters_between
+    ) as probe:
+        yield probe
 
 
-def counters_between(before: Metrics, after: Metrics) -> EngineCounters | None:
+async def flush(base_url: str) -> None:
+    """Forget earlier cells' prompts and outputs, and the acceptance so far.
+
+    N-gram lookup drafts from what other requests were answered, until the cache is flushed: a cell that began without
+    would find its own answers there. So a server that does not flush within FLUSH_SECONDS is a failed measurement.
+    """
+    deadline = time.monotonic() + FLUSH_SECONDS
+    try:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2 * FLUSH_SECONDS)) as session:
+            while True:
+                async with session.post(f"{base_url}/flush_cache") as response:
+                    said = (await response.text()).strip()
+                    status = response.status
+                if status == 200:
+                    return
+                if status != 400 or time.monotonic() > deadline:  # 400: requests are running
+                    raise SpecbenchError(f"the server does not empty its cache: it answers {status}, {said}")
+                await asyncio.sleep(_RETRY_SECONDS)
+    except (aiohttp.ClientError, asyncio.TimeoutError) as error:
+        raise SpecbenchError(f"the server does not empty its cache ({type(error).__name__}: {error}).") from error
+
+
+def counters_between(before: Metrics, after: Metrics, kv_usage_peak: float | None = None) -> EngineCounters | None:
     """What was counted in between, over all ranks; a reset voids it.
 
     The gauges (`spec_accept_length`, `avg_spec_accept_length`) are no source: each is of one rank's last 40 steps.
@@ -43,10 +61,18 @@ def counters_between(before: Metrics, after: Metrics) -> EngineCounters | None:
     generated = _delta(before, after, "generation_tokens_total")
     if generated is None:
         return None
+    if generated.reset:
+        return EngineCounters(reset=True)
+    prompts = _delta(before, after, "prompt_tokens_total")
     return EngineCounters(
         acceptance=_acceptance(before, after, generated),
         generated_tokens=int(generated.total),
-        reset=generated.reset,
+        kv_usage_peak=kv_usage_peak,
+        preemptions=_total(_delta(before, after, "num_retracted_requests_total")),
+        prefix_cache_queries=_total(prompts),
+        # Begins to exist with the first hit.
+        prefix_cache_hits=None if prompts is None else _total(_delta(before, after, "cached_tokens_total")) or 0,
+        finished_requests=_total(_delta(before, after, "num_requests_total")),
     )
 
 
@@ -55,10 +81,14 @@ def _acceptance(before: Metrics, after: Metrics, generated: CounterDelta) -> Acc
     one and what it accepted, as far as the output went.
     """
     steps, requests = (_delta(before, after, f"{name}_total") for name in ("spec_verify_calls", "num_requests"))
-    if steps is None or requests is None or steps.reset or generated.reset:
+    if steps is None or requests is None or steps.reset:
         return None
     accepted = int(generated.total - requests.total - steps.total)
     return AcceptanceCounts(steps=int(steps.total), drafted=None, accepted=max(accepted, 0))
+
+
+def _total(delta: CounterDelta | None) -> int | None:
+    return None if delta is None else int(delta.total)
 
 
 def _delta(before: Metrics, after: Metrics, name: str) -> CounterDelta | None:

@@ -28,19 +28,21 @@ class MachineLoad:
 
 
 @contextmanager
-def machine_load(server_pid: int) -> Iterator[MachineLoad]:
+def machine_load(server_pid: int | None) -> Iterator[MachineLoad]:
     """Measure the load from other processes while the context is open, from differences of the kernel's own counts.
 
     Time that a hypervisor took away counts as other. A child of the server that came and went in between is taken for
-    other, too.
+    other, too. Without a pid the server is elsewhere.
     """
-    load, tree, client = MachineLoad(cores=len(_cores())), ProcessTree(server_pid), psutil.Process()
-    before = time.perf_counter(), _busy(), _used([client]), _used(tree.processes())
+    load, client = MachineLoad(cores=len(_cores())), psutil.Process()
+    tree = None if server_pid is None else ProcessTree(server_pid)
+    before = time.perf_counter(), _busy(), _used([client]), _used(tree.processes() if tree else [])
     yield load
     seconds = time.perf_counter() - before[0]
     if seconds <= 0:
         return
-    busy, own, server = _busy() - before[1], _used([client]) - before[2], _used(tree.processes()) - before[3]
+    busy, own = _busy() - before[1], _used([client]) - before[2]
+    server = _used(tree.processes() if tree else []) - before[3]
     load.client_percent = 100 * own / seconds
     # The counts tick a hundred times a second and are not read at one moment.
     load.other_percent = max(0.0, 100 * (busy - own - max(server, 0.0)) / seconds)

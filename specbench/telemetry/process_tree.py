@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import psutil
 
 REFRESH = 5.0
 """Seconds between walks of the process table, which take milliseconds; engines start their workers once."""
+
+
+CUDA_DEVICE = Path("/dev/nvidia-uvm")
+"""What a process that computes on NVIDIA's GPUs has open, and one that only reads telemetry has not."""
 
 
 class ProcessTree:
@@ -32,6 +37,10 @@ class ProcessTree:
     def pids(self) -> set[int]:
         return {process.pid for process in self.processes()}
 
+    def runs_cuda(self) -> bool:
+        """Whether a process of the tree has the GPUs' memory device open."""
+        return any(_has_open(process.pid, CUDA_DEVICE) for process in self.processes())
+
     def _refresh(self) -> None:
         alive = {pid: process for pid, process in self._known.items() if process.is_running()}
         self._known = dict(alive)
@@ -45,3 +54,10 @@ class ProcessTree:
             for descendant in descendants:
                 # The old object stays where there is one: it remembers the CPU time of the last reading.
                 self._known.setdefault(descendant.pid, descendant)
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    try:
+        return any(link.readlink() == path for link in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False  # gone, or another user's

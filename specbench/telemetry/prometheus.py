@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
+from specbench.access import DIRECT, Access
 from specbench.errors import SpecbenchError
 
 Labels = frozenset[tuple[str, str]]
@@ -31,13 +32,13 @@ def parse(text: str) -> Metrics:
     return metrics
 
 
-async def scrape(base_url: str) -> Metrics:
+async def scrape(base_url: str, access: Access = DIRECT) -> Metrics:
     """Fetch and read /metrics. Raises SpecbenchError where the server does not give it."""
     url = f"{base_url.rstrip('/')}/metrics"
     try:
         async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT)) as session,
-            session.get(url) as response,
+            access.session(timeout=aiohttp.ClientTimeout(total=TIMEOUT)) as session,
+            session.get(url, allow_redirects=False) as response,
         ):
             if response.status != 200:
                 raise SpecbenchError(f"{url} answered {response.status}: the server's metrics are switched off.")

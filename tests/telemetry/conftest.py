@@ -1,13 +1,19 @@
-"""A server's process tree to watch: a parent and a child that hold memory until they are told to stop."""
+"""A server's process tree to watch, and a stand-in for NVIDIA's driver."""
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
+
+sys.path.append(str(Path(__file__).parent))
+
+from fake_nvml import Driver, build
 
 PARENT = """
 import subprocess, sys
@@ -31,3 +37,21 @@ def server() -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
         parent.kill()
         if child.is_running():
             child.kill()
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in for libnvidia-ml.so.1, compiled."""
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def driver(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """A driver without a GPU, for the real nvidia-ml-py in this process."""
+    import pynvml
+
+    driver = Driver(tmp_path, nvml_library)
+    monkeypatch.setenv("FAKE_NVML", str(driver.scenario))
+    monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(nvml_library)))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    return driver

@@ -6,6 +6,7 @@ from typing import Any
 
 import psutil
 import pytest
+from fake_nvml import Driver
 
 from specbench.telemetry.sample import Sample
 from specbench.telemetry.sampler import sample_server, sampling
@@ -67,6 +68,16 @@ def test_a_measurement_that_fails_stops_the_thread():
     with pytest.raises(ValueError, match="no tokens"), sampling([Countdown(1)]):
         raise ValueError("no tokens")
     assert "telemetry" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_server_on_a_gpu_is_sampled_there_and_on_the_host(server: Any, driver: Driver):
+    parent, child = server
+    driver.add(processes=f"{child.pid}:4096", power=300_000)
+    with sample_server(parent.pid, interval=0.005) as samples:
+        while {sample.source for sample in samples} != {"gpu0", "host"}:
+            time.sleep(0.005)
+    gpu = next(sample for sample in samples if sample.source == "gpu0")
+    assert (gpu.memory_bytes, gpu.power_watts) == (4096, 300)
 
 
 def test_a_server_is_sampled_until_it_dies(server: Any):

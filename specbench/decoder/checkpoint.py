@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
+
+
+class Weights(Protocol):
+    """Tensors by their names in Hugging Face's checkpoints."""
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def tensor(self, name: str) -> Tensor: ...
 
 
 class Checkpoint:

@@ -18,6 +18,7 @@ from specbench.decoder.models.llama import Llama
 from specbench.decoder.models.prefill import prefill
 from specbench.decoder.request import Request, RequestFailed, SequenceState, StepOutput
 from specbench.decoder.sampling import warp
+from specbench.decoder.synthetic import SyntheticAcceptance
 from specbench.decoder.verify import Verified
 
 Verification = Literal["rejection", "coupled"]
@@ -32,6 +33,7 @@ class Engine:
     verification:   `rejection` (Leviathan et al., 2023), or `coupled`: the same seed then gives the same tokens with
                     every drafter and gamma. Greedy requests are the same under both.
     logprobs_mode:  whether log-probabilities are reported before (`raw`) or after temperature, top-k and top-p
+    acceptance:     made up in the place of the verdict, so that outputs are not the target's; None for exact ones
     """
 
     def __init__(
@@ -44,11 +46,13 @@ class Engine:
         verification: Verification = "rejection",
         eos_token_ids: Sequence[int] = (),
         logprobs_mode: LogprobsMode = "raw",
+        acceptance: SyntheticAcceptance | None = None,
     ) -> None:
         self.target, self.drafter, self.gamma = target, drafter, gamma
         self.max_batch_size, self.max_model_len = max_batch_size, max_model_len
         self.verification: Verification = verification
         self.logprobs_mode: LogprobsMode = logprobs_mode
+        self.acceptance = acceptance
         slots = cache_slots(max_model_len, gamma)
         self.cache = KVCache(target.config, max_batch_size, slots, target.dtype, target.device)
         self.counters = Counters(accepted_at=[0] * gamma)
@@ -187,14 +191,18 @@ class Engine:
 
     def _verify(self, batch: Batch, logits: Tensor, draft: Draft) -> Verified:
         # logits [B, 1 + g, V]
-        if batch.warp.all_greedy:
+        if batch.warp.all_greedy and self.acceptance is None:
             return verify.greedy(logits.argmax(-1), draft.tokens)
         first = torch.tensor(batch.lengths(), dtype=torch.int64, device=batch.device)[:, None]
         positions = first + torch.arange(1 + draft.width, device=batch.device)
+        made_up = self.acceptance
+        verdict = None if made_up is None else made_up.verdict(draft.tokens, batch.seeds, positions)
+        if batch.warp.all_greedy:
+            return verify.greedy(logits.argmax(-1), draft.tokens, verdict)
         p = warp(logits, batch.warp)
         if self.verification == "coupled":
-            return verify.coupled(p, draft.tokens, batch.seeds, positions)
-        return verify.rejection(p, draft.probs, draft.tokens, batch.seeds, positions)
+            return verify.coupled(p, draft.tokens, batch.seeds, positions, verdict)
+        return verify.rejection(p, draft.probs, draft.tokens, batch.seeds, positions, verdict)
 
     def _emit(
         self, row: int, tokens: list[int], logits: Tensor, drafted: int = 0, accepted: int = 0, first: bool = False

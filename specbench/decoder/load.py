@@ -14,6 +14,8 @@ from specbench.decoder.drafters.base import DrafterContext
 from specbench.decoder.engine import Engine, Verification, cache_slots
 from specbench.decoder.logprobs import LogprobsMode
 from specbench.decoder.models.llama import Llama
+from specbench.decoder.rates import parse_rates
+from specbench.decoder.synthetic import SyntheticAcceptance
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -33,6 +35,7 @@ def load_engine(
     max_model_len: int | None = None,
     verification: Verification = "rejection",
     logprobs_mode: LogprobsMode = "raw",
+    acceptance: str | None = None,
     threads: int | None = None,
 ) -> Engine:
     """An engine over the Hugging Face directory `target`, with a drafter of this method.
@@ -40,11 +43,13 @@ def load_engine(
     gamma: 0 exactly when the method is `none` · drafter: directory of the drafter's weights, for methods that have them
     dtype: float32, bfloat16, float16, or auto: the weights' own, but float32 on a CPU that doesn't compute in it
     max_model_len: prompt and output tokens per request; None is 2048, or the model's own limit where that is less
+    acceptance: made up in the place of verdicts, `synthetic:0.8` or a rate per position; None for exact verification
     threads: CPU threads of the whole process; None leaves PyTorch's choice
     Raises ValueError, with the way out, for whatever can't be loaded or doesn't fit together.
     """
     if (method == "none") != (gamma == 0) or gamma < 0:
         raise ValueError(f"method none goes with gamma 0, others with gamma >= 1; got {method} with gamma {gamma}.")
+    rates = None if acceptance is None else parse_rates(acceptance)
     if max_batch_size < 1:
         raise ValueError(f"max_batch_size must be at least 1; got {max_batch_size}.")
     if threads is not None:
@@ -76,6 +81,7 @@ def load_engine(
         verification,
         eos_token_ids=eos_token_ids(target),
         logprobs_mode=logprobs_mode,
+        acceptance=None if rates is None else SyntheticAcceptance(rates, gamma, place),
     )
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-DRAFT, ACCEPT, RESIDUAL, TARGET = 0, 1, 2, 3
-"""The streams: a drafter's samples; accept tests; the token after a rejection, or the bonus; coupled verification.
+DRAFT, ACCEPT, RESIDUAL, TARGET, SYNTHETIC = 0, 1, 2, 3, 4
+"""The streams: a drafter's samples; accept tests; the token after a rejection, or the bonus; coupled verification;
+made-up acceptance.
 
 A draw made because of another's outcome must not reuse its noise, hence one stream for each. For the same reason a rule
 that picks gamma may look at committed tokens and at verdicts, never at drafted tokens that no verdict reached: the next

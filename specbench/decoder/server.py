@@ -51,6 +51,7 @@ def _load(options: argparse.Namespace) -> Engine:
         max_model_len=options.max_model_len,
         verification=options.verification,
         logprobs_mode=options.logprobs_mode,
+        acceptance=options.acceptance,
         threads=options.threads,
     )
 
@@ -103,6 +104,11 @@ def _parser() -> argparse.ArgumentParser:
         default="raw",
         choices=("raw", "processed"),
         help="log-probabilities before temperature, top-k and top-p, or after them",
+    )
+    parser.add_argument(
+        "--acceptance",
+        help="made up in the place of verdicts: synthetic:0.8, or a rate per position, synthetic:0.9,0.7. "
+        "Outputs are then not the target's",
     )
     parser.add_argument("--threads", type=int, help="CPU threads")
     parser.add_argument(

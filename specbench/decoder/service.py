@@ -87,6 +87,7 @@ class DecoderService:
             "gamma": engine.gamma,
             "verification": engine.verification,
             "logprobs_mode": engine.logprobs_mode,
+            "acceptance": None if engine.acceptance is None else str(engine.acceptance),
             "max_batch_size": engine.max_batch_size,
             "max_model_len": engine.max_model_len,
             "kv_capacity_tokens": engine.kv_capacity,

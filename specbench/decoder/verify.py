@@ -2,6 +2,9 @@
 
 Three exact verifiers: what they emit is distributed as the target's own tokens. Each takes drafts of ragged length (a
 row's first -1 ends its draft) and gamma = 0, which is plain decoding. None makes the host wait for a GPU.
+
+Each can be given a `verdict` [B] int64, how many drafted tokens each row keeps (at most as many as it has): it does all
+of its work and goes by that (`synthetic.py`). What it emits is then not the target's.
 """
 
 from __future__ import annotations
@@ -28,16 +31,19 @@ class Verified:
     next_token: Tensor
 
 
-def greedy(target: Tensor, draft: Tensor) -> Verified:
+def greedy(target: Tensor, draft: Tensor, verdict: Tensor | None = None) -> Verified:
     """Keep the longest prefix of the draft that the target would have chosen itself; go on with the target's choice.
 
     target [B, γ+1] int64, the target's token at every position · draft [B, γ] int64, -1 = none
     """
-    accepted = _leading(draft == target[:, :-1])
+    accepted = leading(draft == target[:, :-1])
+    accepted = accepted if verdict is None else verdict
     return Verified(accepted, target.gather(1, accepted[:, None])[:, 0])
 
 
-def rejection(p: Tensor, q: Tensor | None, draft: Tensor, seeds: Tensor, positions: Tensor) -> Verified:
+def rejection(
+    p: Tensor, q: Tensor | None, draft: Tensor, seeds: Tensor, positions: Tensor, verdict: Tensor | None = None
+) -> Verified:
     """Exact speculative sampling (Leviathan et al., 2023, Algorithm 1; correctness in Appendix A.1).
 
     p [B, γ+1, V] target probabilities after warping · q [B, γ, V] the distribution each drafted token was really drawn
@@ -54,7 +60,8 @@ def rejection(p: Tensor, q: Tensor | None, draft: Tensor, seeds: Tensor, positio
     u = noise.uniform(seeds, positions[:, :-1], noise.ACCEPT)
     if q is not None:
         u = u * q.gather(2, drafted)[:, :, 0]  # u < p / q without the division, which fails where q = 0
-    accepted = _leading((u < p_drafted) & (draft >= 0))
+    accepted = leading((u < p_drafted) & (draft >= 0))
+    accepted = accepted if verdict is None else verdict
 
     target = p[rows, accepted]
     rejected = pad(draft, (0, 1), value=-1)[rows, accepted][:, None]  # -1 where nothing was
@@ -68,7 +75,7 @@ def rejection(p: Tensor, q: Tensor | None, draft: Tensor, seeds: Tensor, positio
     return Verified(accepted, draw(residual.where(has_residual, target), e))
 
 
-def coupled(p: Tensor, draft: Tensor, seeds: Tensor, positions: Tensor) -> Verified:
+def coupled(p: Tensor, draft: Tensor, seeds: Tensor, positions: Tensor, verdict: Tensor | None = None) -> Verified:
     """Speculative sampling that emits the same tokens for a seed under every drafter and gamma, plain decoding too.
 
     p [B, γ+1, V] target probabilities after warping · draft [B, γ] int64, -1 = none · seeds [B] int64 ·
@@ -79,9 +86,9 @@ def coupled(p: Tensor, draft: Tensor, seeds: Tensor, positions: Tensor) -> Verif
     probability between (1 - TV) / (1 + TV) and 1 - TV, TV the total variation between p and q (Daliri et al., 2024,
     "Coupling without communication and drafter-invariant speculative decoding"); `rejection` reaches 1 - TV.
     """
-    return greedy(draw(p, noise.exponential(seeds, positions, noise.TARGET, p.shape[2])), draft)
+    return greedy(draw(p, noise.exponential(seeds, positions, noise.TARGET, p.shape[2])), draft, verdict)
 
 
-def _leading(ok: Tensor) -> Tensor:
-    # ok [B, γ] bool -> [B] int64: how many hold before the first that does not
+def leading(ok: Tensor) -> Tensor:
+    """How many hold before the first that does not. ok [B, γ] bool -> [B] int64"""
     return ok.long().cumprod(1).sum(1)

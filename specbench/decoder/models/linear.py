@@ -30,7 +30,8 @@ class Linear(Protocol):
 
 def linear(weight: Tensor, bias: Tensor | None = None) -> Linear:
     """The fastest form of a weight [out, in] on its device."""
-    packable = weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16)
+    packable = weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and packs_bfloat16())
+    packable = packable and weight.device.type == "cpu"
     if not packable or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return PlainLinear(weight.contiguous(), bias)
     if weight.dtype == torch.float32 and weight.numel() < _SMALL:
@@ -63,6 +64,9 @@ class PlainLinear:
 
 _ROWS_HINT = 8
 """oneDNN chooses its blocking for a number of rows: this suits the few rows of a verification as well as one."""
+
+packs_bfloat16 = torch.ops.mkldnn._is_mkldnn_bf16_supported
+"""Whether oneDNN multiplies in bfloat16 on this CPU (AVX-512, or AVX-NE-CONVERT)."""
 
 _pack = torch.ops.mkldnn._reorder_linear_weight
 _linear = torch.ops.mkldnn._linear_pointwise

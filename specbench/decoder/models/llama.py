@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specbench.decoder.cache import CacheView
-from specbench.decoder.checkpoint import Checkpoint
+from specbench.decoder.checkpoint import Checkpoint, Weights
 from specbench.decoder.config import ModelConfig
 from specbench.decoder.models.linear import Linear, linear
 from specbench.decoder.models.rope import frequencies, interleave, rotate, rotations
@@ -53,7 +53,7 @@ class Llama:
                    the vocabulary (`d2t` in the checkpoint: token less number); None for an ordinary model
     """
 
-    def __init__(self, config: ModelConfig, checkpoint: Checkpoint, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, config: ModelConfig, checkpoint: Weights, dtype: torch.dtype, device: torch.device) -> None:
         self.config, self.dtype, self.device = config, dtype, device
         self.weights_bytes = 0
 

@@ -1,0 +1,36 @@
+"""Times of work on a device, and what its memory can do."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def seconds(work: Callable[[], object], device: torch.device, *, repeats: int, warm_up: int = 3) -> float:
+    """Median time of one call, from an idle device to an idle device."""
+    for _ in range(warm_up):
+        work()
+    times = []
+    for _ in range(repeats):
+        wait(device)
+        begun = time.perf_counter()
+        work()
+        wait(device)
+        times.append(time.perf_counter() - begun)
+    return statistics.median(times)
+
+
+def copy_bandwidth(device: torch.device, size: int) -> float:
+    """Bytes per second, read and written, of copying `size` bytes within the device's memory."""
+    source = torch.empty(size, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return 2 * size / seconds(lambda: target.copy_(source), device, repeats=10)

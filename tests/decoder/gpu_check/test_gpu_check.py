@@ -1,0 +1,168 @@
+"""The script for machines with a GPU runs to its end without one, and its checks can fail."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from specbench.decoder import noise, verify
+from specbench.decoder.gpu_check import kernels
+from specbench.decoder.gpu_check.__main__ import _Run
+from specbench.decoder.gpu_check.exactness import Check, check_distribution, check_greedy, check_noise
+from specbench.decoder.gpu_check.figures import Figure
+from specbench.decoder.gpu_check.models import LLAMA_1B, LLAMA_8B, RandomWeights
+from specbench.decoder.verify import Verified
+
+CPU = torch.device("cpu")
+
+
+def script(*options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "specbench.decoder.gpu_check", *map(str, options)],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the whole script writes with `--device cpu --tiny`."""
+    path = tmp_path_factory.mktemp("gpu-check") / "result.json"
+    run = script("--device", "cpu", "--tiny", "--output", path)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return path
+
+
+def test_every_check_holds_and_every_figure_has_its_unit(result: Path) -> None:
+    found = json.loads(result.read_text())
+    assert found["failures"] == []
+    assert {check["name"]: check["ok"] for check in found["checks"]} == {
+        "noise": True,
+        "greedy ngram float32": True,
+        "greedy draft_model float32": True,
+        "greedy ngram bfloat16": True,
+        "greedy draft_model bfloat16": True,
+        "coupled sampling": True,
+        "distribution of the second token": True,
+        "distribution of the third token": True,
+    }
+    assert found["copy_bytes_per_s"] > 0
+    assert all(figure["value"] > 0 and figure["unit"] in ("ms", "tokens/s") for figure in found["figures"])
+    assert found["machine"]["versions"]["torch"] == torch.__version__
+
+
+def test_every_part_is_timed_over_batch_sizes_and_gammas(result: Path) -> None:
+    figures = json.loads(result.read_text())["figures"]
+    measured = {name: {(f["batch_size"], f["gamma"]) for f in figures if f["what"] == name} for name in _names(figures)}
+    speculative = {(b, g) for b in (1, 2) for g in (1, 3)}
+    plain = {(1, 0), (2, 0)}
+    assert measured == {
+        "plain pass": plain,
+        "verify pass": speculative,
+        "accept, greedy": speculative,
+        "accept, rejection": speculative,
+        "draft loop": speculative,
+        "decoding": plain | speculative,
+        "transformers generate": plain,
+    }
+
+
+def test_speculation_at_a_made_up_rate_says_so(result: Path) -> None:
+    figures = [f for f in json.loads(result.read_text())["figures"] if f["what"] == "decoding"]
+    assert {f["gamma"] > 0: f["synthetic"] for f in figures} == {False: None, True: 0.8}
+    shown = script("--show", result)
+    assert shown.returncode == 0
+    assert "synthetic acceptance 0.8" in shown.stdout
+    assert "Its times mean nothing" in shown.stdout
+
+
+def _names(figures: list[dict[str, Any]]) -> set[str]:
+    return {figure["what"] for figure in figures}
+
+
+def test_it_needs_nothing_but_torch_transformers_and_numpy() -> None:
+    code = (
+        "import sys, specbench.decoder.gpu_check.__main__\n"
+        "print(sorted({'typer', 'pydantic', 'aiohttp', 'psutil', 'pandas', 'scipy', 'pyarrow'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_without_a_gpu_it_says_what_can_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    run = script()
+    assert run.returncode == 1
+    assert run.stderr == "gpu-check: PyTorch sees no GPU here. To see that the script runs: --device cpu --tiny\n"
+
+
+def test_a_sampler_that_accepts_everything_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = verify.rejection
+
+    def accepts_everything(*arguments: Any) -> Verified:
+        p, q, draft, seeds, positions, _ = arguments
+        return honest(p, q, draft, seeds, positions, (draft >= 0).sum(1))
+
+    monkeypatch.setattr(verify, "rejection", accepts_everything)
+    assert False in {check.ok for check in check_distribution(CPU, 512)}
+
+
+def test_a_wrong_token_is_no_near_tie(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = verify.greedy
+
+    def keeps_one_more(target: torch.Tensor, draft: torch.Tensor, verdict: torch.Tensor | None = None) -> Verified:
+        verified = honest(target, draft)
+        more = (verified.accepted + 1).clamp_max((draft >= 0).sum(1))
+        return honest(target, draft, more)
+
+    monkeypatch.setattr(verify, "greedy", keeps_one_more)
+    by_method = {check.name: check.ok for check in check_greedy(CPU, torch.float32, 2)}
+    assert by_method["greedy draft_model float32"] is False
+
+
+def test_random_numbers_of_another_device_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "uniform", lambda seeds, positions, stream: torch.rand(positions.shape))
+    assert check_noise(CPU).ok is False
+
+
+def test_a_kernel_is_checked_once_it_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(kernels.CHECKS, "noise", "specbench.decoder.gpu_check.exactness:check_noise")
+    assert kernels.kernel_checks(CPU)[-1]().name == "noise"
+
+
+def test_what_fails_or_comes_too_late_is_told_and_the_rest_goes_on() -> None:
+    run = _Run(deadline=float("inf"))
+
+    def broken() -> Check:
+        raise RuntimeError("no such instruction")
+
+    run.check(broken)
+    run.check(lambda: Check("whole", True, ""))
+    assert [check.name for check in run.checks] == ["whole"]
+    late = _Run(deadline=0)
+    late.measure("passes", lambda: [Figure("plain pass", "tiny", 1.0, "ms"), Figure("verify pass", "tiny", 1.0, "ms")])
+    assert run.failures == [{"what": "a check", "error": "RuntimeError: no such instruction"}]
+    assert late.failures == [{"what": "passes", "error": "TimeoutError: the time is up (--minutes)"}]
+    assert [figure.what for figure in late.figures] == ["plain pass"]
+
+
+@pytest.mark.parametrize(("shape", "billions"), [(LLAMA_1B, 1.236), (LLAMA_8B, 8.03)], ids=["1B", "8B"])
+def test_shapes_have_the_parameters_of_the_models_that_they_are_called_after(
+    shape: dict[str, Any], billions: float
+) -> None:
+    weights = RandomWeights(shape, torch.bfloat16, CPU, 1.0, False)
+    layer = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj")
+    layer += ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "input_layernorm", "post_attention_layernorm")
+    once = ["model.embed_tokens", "model.norm", *([] if shape["tie_word_embeddings"] else ["lm_head"])]
+    names = [*once, *(f"model.layers.0.{part}" for part in layer)]
+    sizes = {name: math.prod(weights.size(f"{name}.weight")) for name in names}
+    count = sum(size * (shape["num_hidden_layers"] if "layers" in name else 1) for name, size in sizes.items())
+    assert count / 1e9 == pytest.approx(billions, rel=2e-3)

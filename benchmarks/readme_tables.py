@@ -127,6 +127,30 @@ def _pairs(row: Mapping[str, Any]) -> str:
     return f"{row['pairs']}, {row['cells']} cells" if row["cells"] > 1 else str(row["pairs"])
 
 
+def compare_table() -> str:
+    """False findings of specbench compare and of Welch's test as it is, from benchmarks/compare_error_rates.py."""
+    report = json.loads((RESULTS / "compare_error_rates.json").read_text("utf-8"))
+    rows = [
+        (f"{r['before']} against {r['after']}", f"{r['spread']:.2g}", str(r["figures"]),
+         f"{r['welch']:.1%}", f"{r['compare']:.1%}")
+        for r in report["false_findings"]
+    ]  # fmt: skip
+    head = ("launches", "spread of the second over the first", "figures", "Welch and Holm", "specbench compare")
+    return table(head, rows)
+
+
+def gate_table() -> str:
+    """What the gate says of real runs of the reference decoder, from benchmarks/gate_on_reference.py."""
+    report = json.loads((RESULTS / "gate_on_reference.json").read_text("utf-8"))
+    rows = []
+    for name, said in report["gates"].items():
+        for found in said["findings"]:
+            known = found["change"] is not None and found["low"] is not None
+            change = f"{found['change'] - 1:+.1%} [{found['low'] - 1:+.1%}, {found['high'] - 1:+.1%}]" if known else "–"
+            rows.append((name, found["about"], change, found["outcome"], f"{said['verdict']}, {said['exit_code']}"))
+    return table(("candidate", "about", "change [95 %]", "outcome", "verdict, exit code"), rows)
+
+
 def sampling_table() -> str:
     """Draws until the frequency test finds a planted bug, from benchmarks/sampling_power.py."""
     report = json.loads((RESULTS / "sampling_power.json").read_text("utf-8"))
@@ -196,12 +220,14 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "decoder": decoder_table,
     "client": client_table,
     "decision": decision_table,
+    "compare-errors": compare_table,
+    "gate": gate_table,
     "sampling": sampling_table,
     "profile": profile_table,
     "verify-vllm": lambda: verify_table("verify-vllm"),
     "drafters": head_table,
 }
-PAGES = ("README.md", "docs/training.md", "docs/methodology.md")
+PAGES = ("README.md", "docs/results.md", "docs/training.md", "docs/methodology.md", "docs/compare.md", "docs/gate.md")
 _MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 
 

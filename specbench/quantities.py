@@ -10,6 +10,11 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from specbench.analysis.cost import MOST
+from specbench.errors import SpecbenchError
+from specbench.schedule import PREFIX, Schedule
+
+MAX_RATE = 100_000.0
+"""Requests per second: beyond what any client sends."""
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -46,6 +51,16 @@ def latency_bounds(written: object) -> object:
     return bounds
 
 
+def gamma(written: object) -> object:
+    """A number as it is, or a schedule by batch size, `schedule:1=4+9=0`. Raises ValueError for another text."""
+    if not isinstance(written, str):
+        return _number(written)
+    try:
+        return f"{PREFIX}{Schedule.parse(written)}"
+    except SpecbenchError as error:
+        raise ValueError(str(error).rstrip(".")) from None
+
+
 def _number(value: object) -> object:
     # YAML reads `yes` and `on` as true, and pydantic would take that for 1.
     if isinstance(value, bool):
@@ -58,12 +73,13 @@ NotTruth = BeforeValidator(_number)
 
 WholeNumber = Annotated[int, Field(strict=True)]
 PositiveInt = Annotated[WholeNumber, Field(ge=1)]
+Gamma = Annotated[PositiveInt | str, BeforeValidator(gamma)]
 Number = Annotated[float, NotTruth]
 Price = Annotated[Number, Field(gt=0, le=MOST["gpu_price"])]
 Gpus = Annotated[PositiveInt, Field(le=MOST["gpu_count"])]
 Engineering = Annotated[Number, Field(gt=0, le=MOST["engineering_cost"])]
 TokensPerMonth = Annotated[Number, Field(gt=0, le=MOST["tokens_per_month"])]
-Rate = Annotated[Number, Field(gt=0)]
+Rate = Annotated[Number, Field(gt=0, le=MAX_RATE)]
 Seconds = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
 Share = Annotated[float, BeforeValidator(share), Field(gt=0, lt=1)]
 LatencyBounds = Annotated[Mapping[str, float], BeforeValidator(latency_bounds)]

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specbench.errors import SpecbenchError
+from specbench.schedule import Schedule
 
 DRAFTERLESS = ("none", "ngram", "suffix", "mtp")
 """Methods that need no weights besides the target's."""
 
 METHODS = ("none", "ngram", "suffix", "draft_model", "eagle3", "eagle", "medusa", "mtp")
+
+UNKNOWN = "unknown"
+"""The method of a server that specbench did not start and that does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,10 @@ class Speculation:
     drafter: directory or hub id of the drafter's weights; None for methods that have none
     as_deployed: plain decoding with the engine's own defaults, measured beside the matched baseline
     again:   the baseline measured a second time, as if it were a method: how far its speedup is from 1 is noise
+    schedule: gamma by batch size, as `Schedule.parse` reads it; `gamma` is then its largest. None: the same at all
+    synthetic: rates at which acceptance is made up, `0.8` or `0.9,0.7,0.5`: the work of speculation without its verdict
+    attached: what a server does that specbench did not start: its drafter is not named, its method may be UNKNOWN, and
+        its gamma is 0 where neither it nor the user says
     """
 
     method: str = "none"
@@ -29,8 +37,13 @@ class Speculation:
     drafter: str | None = None
     as_deployed: bool = False
     again: bool = False
+    schedule: str | None = None
+    attached: bool = False
+    synthetic: str | None = None
 
     def __post_init__(self) -> None:
+        if self.attached and self.method in (*METHODS[1:], UNKNOWN) and self.gamma >= 0:
+            return
         if self.method not in METHODS:
             raise SpecbenchError(f"unknown method {self.method!r}. Choose from: {', '.join(METHODS)}.")
         if self.method == "none" and self.gamma != 0:
@@ -44,6 +57,24 @@ class Speculation:
             raise SpecbenchError(f"method {self.method} takes no drafter; got {self.drafter!r}. Leave --drafter out.")
         if self.method not in DRAFTERLESS and self.drafter is None:
             raise SpecbenchError(f"method {self.method} needs a drafter: --drafter {self.method}=DIRECTORY.")
+        if self.schedule is not None and Schedule.parse(self.schedule).largest != self.gamma:
+            raise SpecbenchError(f"the largest gamma of {self.schedule} is not {self.gamma}.")
+
+    @classmethod
+    def scheduled(cls, method: str, schedule: Schedule, drafter: str | None = None) -> Speculation:
+        return cls(method, schedule.largest, drafter, schedule=str(schedule))
+
+    @property
+    def name(self) -> str:
+        """The method; `ngram-schedule` where its gamma follows the batch size, another arm than any fixed gamma;
+        `ngram-synthetic` where its acceptance is made up.
+        """
+        schedule, synthetic = "-schedule" * bool(self.schedule), "-synthetic" * bool(self.synthetic)
+        return f"{self.method}{schedule}{synthetic}"
+
+    def gamma_at(self, batch_size: int) -> int:
+        """Tokens proposed per step while so many requests run; 0 where nothing is."""
+        return self.gamma if self.schedule is None else Schedule.parse(self.schedule).at(batch_size)
 
     @property
     def is_baseline(self) -> bool:
@@ -56,10 +87,13 @@ class Speculation:
 
     @property
     def label(self) -> str:
-        """Short name in tables and file names: `none`, `none-as-deployed`, `none-again`, `ngram-g4`."""
+        """Short name in file names: `none`, `none-as-deployed`, `none-again`, `ngram-g4`, `ngram-g1=4+5=2+9=0`,
+        `ngram-g4-synthetic`.
+        """
         if self.is_plain:
             return "none-as-deployed" if self.as_deployed else "none-again" if self.again else "none"
-        return f"{self.method}-g{self.gamma}"
+        gamma = f"-g{self.schedule or self.gamma}" if self.gamma else ""
+        return f"{self.method}{gamma}{'-synthetic' * bool(self.synthetic)}"
 
 
 BASELINE = Speculation()

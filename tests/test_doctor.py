@@ -13,8 +13,10 @@ import pytest
 
 from specbench import doctor
 from specbench.backends import servers
+from specbench.backends.environments import READY
 from specbench.demo import demo_target_path
 from specbench.doctor import Check, examine
+from specbench.telemetry import inventory
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +49,55 @@ def test_it_imports_neither_torch_nor_an_engine_where_there_is_no_gpu():
         "doctor.examine(); print(sys.modules.keys() & {'torch', 'vllm', 'sglang', 'tensorrt_llm', 'transformers'})"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "set()\n"
+
+
+FAKE_TENSORRT_LLM = """
+def update_llm_args_with_extra_dict(given, settings):
+    return {**given, **settings}
+class TorchLlmArgs:
+    def __init__(self, model, backend, speculative_config=None, **settings):
+        kind = (speculative_config or {}).get("decoding_type")
+        if kind == "{refused}":
+            raise ValueError("Invalid decoding type: " + kind)
+{broken}"""
+
+
+@pytest.mark.parametrize(
+    ("installed", "refused", "broken", "state", "text"),
+    [
+        ("1.2.1", "", "", "ok", "TensorRT-LLM 1.2.1, which takes the configuration of every method"),
+        ("1.2.1", "Eagle", "", "problem", "refuses the configuration of eagle3: ValueError: Invalid decoding type: Ea"),
+        ("1.3.0", "SA", "", "problem", "refuses the configuration of suffix: ValueError: Invalid decoding type: SA"),
+        ("1.3.0", "", "raise ImportError('no GPU')", "note", "it cannot be imported here (ImportError: no GPU)"),
+    ],
+)
+def test_an_installed_tensorrt_llm_reads_what_specbench_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: str, refused: str, broken: str, state: str, text: str
+) -> None:
+    package = tmp_path / "tensorrt_llm" / "llmapi"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()
+    code = FAKE_TENSORRT_LLM.replace("{refused}", refused).replace("{broken}", broken)
+    (package / "llm_args.py").write_text(code)
+    info = tmp_path / f"tensorrt_llm-{installed}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: tensorrt_llm\nVersion: {installed}\n")
+    (info / "top_level.txt").write_text("tensorrt_llm\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    check = doctor._engine("tensorrt_llm", "TensorRT-LLM")
+    assert (check.state, check.value) == (state, installed)
+    assert text in check.text
+
+
+def test_an_engine_s_command_line_alone_is_not_taken_for_the_engine(own_cache: Path) -> None:
+    folder = own_cache / "engines" / "sglang-0.5.23-parser"
+    folder.mkdir(parents=True)
+    (folder / READY).touch()
+    found = checks()["sglang"]
+    assert (found.state, found.value) == ("note", None)
+    assert "its command line alone" in found.text
 
 
 def test_an_engine_is_found_under_the_version_of_whatever_distribution_holds_it(tmp_path, monkeypatch):
@@ -135,5 +186,27 @@ def test_gpus_are_listed_with_memory_and_driver(monkeypatch):
 def test_no_driver_is_no_problem_but_a_broken_one_is(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlInit=failing))
     assert doctor._gpus().state == "note"
-    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlDeviceGetName=failing))
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlDeviceGetCount=failing))
     assert doctor._gpus().state == "problem"
+
+
+def test_a_gpu_that_does_not_answer_is_a_problem_and_the_others_are_listed(monkeypatch):
+    def opening(index: int) -> int:
+        return failing() if index == 0 else index  # type: ignore[func-returns-value]
+
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlDeviceGetHandleByIndex=opening))
+    check = doctor._gpus()
+    assert (check.state, check.text) == ("problem", "no answer from GPU 0: Unknown Error; beside it GPU 1 (80.0 GiB)")
+    assert [gpu["name"] for gpu in check.value] == ["GPU 1"]
+
+
+@pytest.mark.parametrize("sign", ["/dev/kfd", "amd-smi"])
+def test_an_amd_gpu_is_said_to_be_unsupported(monkeypatch, tmp_path, sign):
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlInit=failing))
+    monkeypatch.setattr(inventory, "AMD_DEVICE", tmp_path if sign == "/dev/kfd" else tmp_path / "none")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/opt/{name}" if name == sign else None)
+    check = doctor._gpus()
+    assert check.state == "note"
+    assert "not supported yet" in check.text
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml())
+    assert doctor._gpus().state == "ok"  # NVIDIA's GPUs beside it are what is used

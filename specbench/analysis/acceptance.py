@@ -44,7 +44,8 @@ class PooledAcceptance:
 
     def drafts_are_full(self, gamma: int) -> bool:
         """Whether as good as every step had gamma tokens to judge; token limits cut a few drafts short."""
-        return self.counts.drafted is not None and self.counts.drafted >= _FULL * gamma * self.counts.steps
+        drafted = self.counts.drafted
+        return gamma > 0 and drafted is not None and drafted >= _FULL * gamma * self.counts.steps
 
 
 def from_requests(traces: Iterable[RequestTrace], gamma: int) -> PooledAcceptance | None:
@@ -79,6 +80,12 @@ def from_requests(traces: Iterable[RequestTrace], gamma: int) -> PooledAcceptanc
         conditional=_ratios(by_position, at_risk),
         mean_length_per_request=mean_length,
     )
+
+
+def longest_draft(traces: Iterable[RequestTrace]) -> int:
+    """The most tokens that were proposed in a step, for servers that do not say their gamma; 0 where none tells."""
+    told = [t.acceptance for t in traces if t.acceptance is not None]
+    return max((max(a.per_step_drafted or (len(a.by_position or ()),), default=0) for a in told), default=0)
 
 
 def from_counters(counts: Sequence[AcceptanceCounts]) -> PooledAcceptance | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -46,7 +47,7 @@ def _steps(traces: Iterable[RequestTrace]) -> Iterator[tuple[int | None, int, in
 def _lengths(steps: Iterable[tuple[int, int]]) -> Mapping[str, float]:
     sums: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     for place, accepted in steps:
-        bucket = max(i for i, edge in enumerate(EDGES) if place >= edge)
+        bucket = bisect_right(EDGES, place) - 1
         sums[bucket][0] += 1
         sums[bucket][1] += accepted
     return {_name(bucket): 1 + accepted / count for bucket, (count, accepted) in sorted(sums.items())}

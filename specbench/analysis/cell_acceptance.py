@@ -11,6 +11,7 @@ from specbench.analysis.acceptance import (
     PooledAcceptance,
     by_category,
     from_requests,
+    longest_draft,
     relative_difference,
     up_to_the_end,
 )
@@ -24,6 +25,7 @@ from specbench.analysis.guards import stream_length
 class CellAcceptance:
     """A speculative cell's acceptance, by source. All None for the baseline.
 
+    gamma: as the cell says, else the longest draft that was seen; 0 where nobody knows
     shown: what the report shows, degenerate requests left out where the engine tells requests apart
     every: all requests, degenerate and failed ones too, to be held against `counters` and speedup
     streamed: the acceptance length of all requests by the tokens that came
@@ -44,7 +46,8 @@ class CellAcceptance:
 
     @classmethod
     def of(cls, arm: Arm) -> CellAcceptance:
-        gamma, sound = arm.cell.speculation.gamma, [up_to_the_end(trace) for trace in arm.sound_traces()]
+        gamma = arm.cell.speculation.gamma or longest_draft(arm.traces)
+        sound = [up_to_the_end(trace) for trace in arm.sound_traces()]
         if arm.cell.speculation.is_plain:
             return cls(gamma, None, None, None, {}, None)
         every, counters = from_requests(arm.traces, gamma), arm.counters()

@@ -23,6 +23,7 @@ class CellSummary:
     workload: str
     method: str
     gamma: int
+    schedule: str | None = None
     as_deployed: bool
     again: bool = False
     drafter: str | None
@@ -122,6 +123,13 @@ class CellSummary:
     memory_bytes_peak: int | None = None
     utilization_percent_mean: float | None = None
     power_watts_mean: float | None = None
+    joules_per_output_token: float | None = None
+    sm_activity_percent_mean: float | None = None
+    tensor_activity_percent_mean: float | None = None
+    dram_activity_percent_mean: float | None = None
+    sm_clock_mhz_mean: float | None = None
+    temperature_celsius_peak: float | None = None
+    throttled_percent: float | None = None
     client_cpu_percent: float | None = None
     other_cpu_percent: float | None = None
     kv_capacity_tokens: int | None = None
@@ -164,7 +172,9 @@ class CellSummary:
     def label(self) -> str:
         """Method and gamma as people write them: `ngram γ4`."""
         if self.is_speculative:
-            return f"{self.method} γ{self.gamma}"
+            if not self.gamma:
+                return f"{self.method} (γ not reported)"
+            return f"{self.method} γ{self.gamma}" if self.schedule is None else self.method.replace("-", " ")
         return "none, as deployed" if self.as_deployed else "none, again" if self.again else "none"
 
     @property

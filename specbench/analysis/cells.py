@@ -9,8 +9,10 @@ from typing import Any
 from specbench.analysis import guards, marks
 from specbench.analysis.acceptance import breaks_token_identity
 from specbench.analysis.arm import Arm, LaunchSettings
-from specbench.analysis.breakeven import StepCost, break_even_alpha, phase_step_cost, tpot_step_cost
+from specbench.analysis.attached import attached_marks
 from specbench.analysis.cell_acceptance import CellAcceptance
+from specbench.analysis.cell_resources import cache_figures, resource_figures
+from specbench.analysis.cell_step_cost import step_cost_figures
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.cost import (
     Economics,
@@ -24,9 +26,9 @@ from specbench.analysis.goodput import NO_SLO, Slo, goodput
 from specbench.analysis.latency import PERCENTILES, Latencies, percentile
 from specbench.analysis.memory_roof import NO_ROOF, Roof, above_memory_roof
 from specbench.analysis.open_loop import completed_rate, ended_rate, latency_ratio, offered_rate, send_lag
-from specbench.analysis.resources import resources
 from specbench.analysis.speedup import OverReplicates, Pair, Speedup, pair, speedup
-from specbench.analysis.statistics import replicate_interval
+from specbench.analysis.statistics import mean_of_known, replicate_interval
+from specbench.analysis.throttling import throttled
 from specbench.analysis.throughput import mean_over_replicates
 from specbench.equivalence.greedy import Equivalence
 from specbench.replay.timeline import chunk_sizes
@@ -50,8 +52,9 @@ def summarize_cell(
         "backend": cell.backend,
         "target": cell.target,
         "workload": cell.workload,
-        "method": cell.speculation.method,
+        "method": cell.speculation.name,
         "gamma": cell.speculation.gamma,
+        "schedule": cell.speculation.schedule,
         "as_deployed": cell.speculation.as_deployed,
         "again": cell.speculation.again,
         "drafter": cell.speculation.drafter,
@@ -77,8 +80,8 @@ def summarize_cell(
         **_percentiles(latency),
         tokens_per_chunk=chunk_sizes(arm.traces) or None,
         **_service(arm, pairs, latency, slo),
-        **_step_cost(arm, baseline, acceptance, latency, plain),
-        **_resources(arm, settings),
+        **step_cost_figures(arm, baseline, acceptance, latency, plain),
+        **resource_figures(arm, settings),
         equivalence=equivalence.verdict,
         equivalence_detail=equivalence.detail,
         equivalence_prompts=equivalence.prompts,
@@ -111,10 +114,11 @@ def _guards(
         guards.repeats_prefill_faster(measured),
         guards.warm_up_unsettled(measured),
         guards.busy_machine(measured),
+        throttled({BASELINE.label: [partner for _, partner in pairs], arm.cell.speculation.label: arm.ok}),
         guards.lossy(clause for launch in launches for clause in launch.lossy),
         above_memory_roof(tokens_per_s / length if tokens_per_s and length else None, arm.cell.batch_size, roof),
     )
-    return (mark for mark in found if mark is not None)
+    return (*(mark for mark in found if mark is not None), *attached_marks(arm.ok))
 
 
 def _requests(arm: Arm) -> dict[str, Any]:
@@ -170,8 +174,8 @@ def _service(arm: Arm, pairs: Sequence[Pair], latency: Latencies, slo: Slo) -> d
     rates = [goodput(m.traces, arm.throughputs[m.id].window, slo) for m in arm.ok]
     known = [rate for rate in rates if rate is not None]
     figures: dict[str, Any] = {
-        "goodput_requests_per_s": _mean(rate.requests_per_s for rate in known),
-        "goodput_percent": _mean(rate.share * 100 for rate in known),
+        "goodput_requests_per_s": mean_of_known(rate.requests_per_s for rate in known),
+        "goodput_percent": mean_of_known(rate.share * 100 for rate in known),
         "slo_met": slo.met_by(latency),
         "send_lag_ms_p99": _milliseconds(send_lag(arm.traces, 99)),
     }
@@ -180,11 +184,11 @@ def _service(arm: Arm, pairs: Sequence[Pair], latency: Latencies, slo: Slo) -> d
     ratio = latency_ratio(pairs)
     ended = [ended_rate(m.traces) for m in arm.ok]
     return figures | {
-        "goodput_requests_per_s": _mean(
+        "goodput_requests_per_s": mean_of_known(
             good.share * rate for good, rate in zip(rates, ended, strict=True) if good and rate
         ),
-        "offered_requests_per_s": _mean(offered_rate(m.traces) for m in arm.ok),
-        "requests_per_s": _mean(completed_rate(m.traces) for m in arm.ok),
+        "offered_requests_per_s": mean_of_known(offered_rate(m.traces) for m in arm.ok),
+        "requests_per_s": mean_of_known(completed_rate(m.traces) for m in arm.ok),
         "latency_speedup": 1.0 if arm.cell.speculation.is_baseline else ratio.value if ratio else None,
         "latency_speedup_ci_low": ratio.interval.low if ratio and ratio.interval else None,
         "latency_speedup_ci_high": ratio.interval.high if ratio and ratio.interval else None,
@@ -208,77 +212,6 @@ def _money(cell: CellSummary, baseline_tokens_per_s: float | None, economics: Ec
     return figures | {"gpus_saved": before - needed, "payback_months": payback_months(before, needed, economics)}
 
 
-def _step_cost(
-    arm: Arm, baseline: Arm | None, acceptance: CellAcceptance, latency: Latencies, plain: Latencies | None
-) -> dict[str, Any]:
-    phases = arm.phase_seconds()
-    total = sum(phases.values())
-    figures: dict[str, Any] = {"phase_percent": {p: s / total * 100 for p, s in phases.items()} if total else None}
-    if arm.cell.speculation.is_plain or baseline is None or plain is None:
-        return figures
-    cost = _measured_step_cost(arm, baseline, acceptance, latency, plain)
-    if cost is None:
-        return figures
-    # E(α, γ) is the length of full drafts: one that finds nothing to propose has no α that would repay its step.
-    full = acceptance.every is not None and acceptance.every.drafts_are_full(acceptance.gamma)
-    return figures | {
-        "step_cost_ratio": cost.ratio,
-        "step_cost_draft": cost.draft,
-        "step_cost_verify": cost.verify,
-        "step_cost_basis": cost.basis,
-        "alpha_break_even": break_even_alpha(cost.ratio, acceptance.gamma) if full else None,
-    }
-
-
-def _measured_step_cost(
-    arm: Arm, baseline: Arm, acceptance: CellAcceptance, latency: Latencies, plain: Latencies
-) -> StepCost | None:
-    # Phases cover every request, so steps must too; the baseline takes one step for each token after the prefill's.
-    if acceptance.every is not None:
-        plain_steps = sum(max(t.output_tokens - 1, 0) for t in baseline.traces)
-        cost = phase_step_cost(
-            arm.phase_seconds(), acceptance.every.counts.steps, baseline.phase_seconds(), plain_steps
-        )
-        if cost is not None:
-            return cost
-    length = acceptance.shown.counts.mean_length() if acceptance.shown else None
-    if not latency.mean_tpot or not plain.mean_tpot or length is None:
-        return None
-    return tpot_step_cost(latency.mean_tpot, length, plain.mean_tpot)
-
-
-def _resources(arm: Arm, settings: Mapping[str, LaunchSettings]) -> dict[str, Any]:
-    used = [resources(m.telemetry) for m in arm.ok]
-    memory = [r.memory_bytes_peak for r in used if r.memory_bytes_peak is not None]
-    capacities = [
-        s.kv_capacity_tokens for m in arm.ok if (s := settings.get(m.launch)) and s.kv_capacity_tokens is not None
-    ]
-    return {
-        "telemetry_source": next((r.source for r in used if r.source is not None), None),
-        "memory_bytes_peak": max(memory, default=None),
-        "utilization_percent_mean": _mean(r.utilization_percent_mean for r in used),
-        "power_watts_mean": _mean(r.power_watts_mean for r in used),
-        "client_cpu_percent": _mean(m.client_cpu_percent for m in arm.ok),
-        "other_cpu_percent": _mean(m.other_cpu_percent for m in arm.ok),
-        "kv_capacity_tokens": min(capacities, default=None),
-        **_cache(arm),
-    }
-
-
-def _cache(arm: Arm) -> dict[str, Any]:
-    """How the engine's KV cache fared."""
-    counters = [m.counters for m in arm.ok if m.counters]
-    usage = [c.kv_usage_peak * 100 for c in counters if c.kv_usage_peak is not None]
-    preemptions = [c.preemptions for c in counters if c.preemptions is not None]
-    looked_up = sum(c.prefix_cache_queries or 0 for c in counters)
-    hits = sum(c.prefix_cache_hits or 0 for c in counters)
-    return {
-        "kv_usage_peak_percent": max(usage, default=None),
-        "preemptions": sum(preemptions) if preemptions else None,
-        "prefix_cache_hit_percent": hits / looked_up * 100 if looked_up else None,
-    }
-
-
 def _marks(
     arm: Arm,
     gain: Speedup,
@@ -288,7 +221,7 @@ def _marks(
     launches: Sequence[LaunchSettings],
 ) -> tuple[marks.Mark, ...]:
     """partners: the baseline's side of the pairs;  latencies: this cell's own, and the baseline's."""
-    requests, cache, own = _requests(arm), _cache(arm), arm.cell.speculation.label
+    requests, cache, own = _requests(arm), cache_figures(arm), arm.cell.speculation.label
     partner_traces = [t for m in partners for t in m.traces]
     failures = {
         own: (requests["failed_requests"], requests["requests"]),
@@ -296,7 +229,10 @@ def _marks(
     }
     length = acceptance.every.counts.mean_length() if acceptance.every else None
     found = (
-        marks.speedup_above_acceptance(gain.value, length),
+        # Where a schedule is off there is no draft to gain from, and 1 is as likely to be passed as not.
+        marks.speedup_above_acceptance(
+            gain.value, length if arm.cell.speculation.gamma_at(arm.cell.batch_size) else None
+        ),
         marks.acceptance_above_gamma(length, acceptance.gamma),
         marks.counters_differ(acceptance.difference()),
         marks.token_identity(0 if acceptance.source != "requests" else sum(map(breaks_token_identity, arm.traces))),
@@ -323,8 +259,3 @@ def _client_lag(measurements: Sequence[Measurement], latency: Latencies | None, 
 
 def _milliseconds(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1e3
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return sum(known) / len(known) if known else None

@@ -21,8 +21,11 @@ FASTER_PREFILL = 0.7
 
 
 def counts_impossible(counts: Iterable[AcceptanceCounts], gamma: int) -> Mark | None:
-    """0 ≤ accepted ≤ drafted ≤ γ·steps, and a position is accepted no more often than the one before it."""
-    for c in counts:
+    """0 ≤ accepted ≤ drafted ≤ γ·steps, and a position is accepted no more often than the one before it.
+
+    gamma: 0 where it is not known
+    """
+    for c in counts if gamma else ():
         most = gamma * c.steps
         drafted = most if c.drafted is None else c.drafted
         of = f"at most {most}" if c.drafted is None else f"{drafted}"
@@ -50,15 +53,28 @@ def counters_reset(measurements: Iterable[Measurement]) -> Mark | None:
 
 
 def other_traffic(measurements: Iterable[Measurement]) -> Mark | None:
-    """Tokens that the engine made and nobody here received: other clients, who slowed what was measured.
+    """Requests and tokens that were nobody's here: other clients, who slowed what was measured.
 
-    Not judged where a request failed, which leaves tokens that were made and not sent. One token per request is
-    allowed, as engines differ in whether the end of sequence counts.
+    Those under way before the first of ours are always. What ended meanwhile is not judged where a request failed,
+    which leaves tokens that were made and not sent. One token per request is allowed, as engines differ in whether the
+    end of sequence counts; and one request, of a health check.
     """
     for m in measurements:
-        made = m.counters.generated_tokens if m.counters else None
+        if m.counters and m.counters.others_before:
+            return Mark(
+                "other_traffic",
+                f"Void: {m.counters.others_before} requests of others were under way when {m.id} began. Keep other "
+                "clients off the server.",
+            )
+        made, ended = (m.counters.generated_tokens, m.counters.finished_requests) if m.counters else (None, None)
         if made is None or any(t.error is not None for t in m.traces):
             continue
+        if ended is not None and ended > len(m.traces) + max(1, MOST_OTHER_TOKENS * len(m.traces)):
+            return Mark(
+                "other_traffic",
+                f"Void: the engine answered {ended:,} requests during {m.id}, of which {len(m.traces):,} were sent "
+                "here. Keep other clients off the server.",
+            )
         received = sum(t.output_tokens for t in m.traces)
         if made > received * (1 + MOST_OTHER_TOKENS) + len(m.traces):
             return Mark(
@@ -84,7 +100,7 @@ def lengths_disagree(traces: Sequence[RequestTrace], counts: AcceptanceCounts, g
     Not judged where a request failed. It says nothing where an engine leaves steps to be derived from the tokens.
     """
     told, shown = counts.mean_length(), stream_length(traces, counts.steps)
-    if told is None or shown is None or any(t.error is not None for t in traces):
+    if not gamma or told is None or shown is None or any(t.error is not None for t in traces):
         return None
     cut = gamma * len(traces) / counts.steps
     if told * (1 - MOST_LENGTH_DIFFERENCE) - cut <= shown <= told * (1 + MOST_LENGTH_DIFFERENCE):

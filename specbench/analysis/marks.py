@@ -54,8 +54,8 @@ def speedup_above_acceptance(speedup: float | None, mean_acceptance_length: floa
 
 
 def acceptance_above_gamma(mean_acceptance_length: float | None, gamma: int) -> Mark | None:
-    """A step commits gamma + 1 tokens at most."""
-    if mean_acceptance_length is None or mean_acceptance_length <= gamma + 1 + 1e-9:
+    """A step commits gamma + 1 tokens at most. gamma: 0 where it is not known"""
+    if not gamma or mean_acceptance_length is None or mean_acceptance_length <= gamma + 1 + 1e-9:
         return None
     return Mark(
         "acceptance_above_gamma",
@@ -176,4 +176,6 @@ def settings_differ(differences: Sequence[str]) -> Mark | None:
     """Settings that the engine did not resolve as asked stand beside every figure of the launch."""
     if not differences:
         return None
-    return Mark("settings_differ", f"The engine runs with other settings than asked: {'; '.join(differences)}.")
+    return Mark(
+        "settings_differ", f"Settings are not as asked for, or not alike in both arms: {'; '.join(differences)}."
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specbench.analysis.marks import Mark
-from specbench.planning.hardware import shipped_bandwidth
+from specbench.hardware.catalogue import shipped_bandwidth
 
 _SLACK = 1.05
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.integrate import quad
-from scipy.special import nctdtr, ndtr, stdtrit
+from scipy.special import nctdtr, nctdtrinc, ndtr, stdtrit
 from scipy.stats import chi
 
 from specbench.analysis.sequential import always_valid_t
-from specbench.analysis.statistics import LEVEL
+from specbench.analysis.statistics import LEVEL, Estimate
 
 POWER = 0.9
 MOST_PAIRS = 100_000
@@ -50,6 +50,12 @@ def pairs_until(half_width: float, spread: float, level: float = LEVEL) -> int |
 def false_regression_rate(margin: float, spread: float, pairs: int, level: float = LEVEL) -> float:
     """Probability that one comparison without any change is judged a regression. Log scale."""
     return _below(margin, spread, pairs, level)
+
+
+def detectable(estimate: Estimate, level: float = LEVEL, power: float = POWER) -> float:
+    """The true log ratio whose interval, with such an error, leaves 1 out with probability `power` (noncentral t)."""
+    critical = float(stdtrit(estimate.dof, 0.5 + level / 2))
+    return float(nctdtrinc(estimate.dof, 1 - power, critical)) * estimate.error
 
 
 def requests_for_acceptance(steps: Sequence[int], tokens: Sequence[int], error: float) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +14,13 @@ from scipy.special import stdtr, stdtrit
 from specbench.analysis.bootstrap import cluster_shifts
 
 _Floats = npt.NDArray[np.float64]
-Basis = Literal["replicates", "always-valid", "within one launch, by prompt", "within one launch, by time block"]
+Basis = Literal[
+    "replicates",
+    "always-valid",
+    "within one launch, by prompt",
+    "within one launch, by time block",
+    "within one launch, by turns",
+]
 
 LEVEL = 0.95
 
@@ -123,13 +129,24 @@ def prompt_interval(speculative: Mapping[str, Work], baseline: Mapping[str, Work
 
     Requests of one prompt (cycled prompts, repeats) are one cluster. It says nothing of how launches differ.
     """
-    rows = _paired_work(speculative, baseline)
-    if len(rows) < 2 or not np.all(rows.sum(axis=0) > 0):
+    shifts = prompt_shifts(speculative, baseline)
+    if shifts is None:
         return None
-    low, high = np.quantile(cluster_shifts(rows, _log_ratios), [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+    low, high = np.quantile(shifts, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
     # A skewed bootstrap may leave its own centre out; the interval of a figure must hold the figure.
     ends = math.exp(centre + min(low, 0.0)), math.exp(centre + max(high, 0.0))
     return Interval(*ends, "within one launch, by prompt")
+
+
+def prompt_shifts(speculative: Mapping[str, Work], baseline: Mapping[str, Work]) -> _Floats | None:
+    """How far the log ratio moves when prompts are drawn anew; None where fewer than two are in both arms.
+
+    Two arms with the same prompts draw the same ones, so that their shifts go together.
+    """
+    rows = _paired_work(speculative, baseline)
+    if len(rows) < 2 or not np.all(rows.sum(axis=0) > 0):
+        return None
+    return cluster_shifts(rows, _log_ratios)
 
 
 def _paired_work(speculative: Mapping[str, Work], baseline: Mapping[str, Work]) -> _Floats:
@@ -143,3 +160,9 @@ def _log_ratios(sums: _Floats) -> _Floats:
     # sums [n, 4], as `_paired_work` -> [n]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.log(sums[:, 0] * sums[:, 3] / (sums[:, 1] * sums[:, 2])))
+
+
+def mean_of_known(values: Iterable[float | None]) -> float | None:
+    """Of those that are not None; None where none is known."""
+    known = [v for v in values if v is not None]
+    return sum(known) / len(known) if known else None

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from specbench.analysis.arm import Arm, LaunchSettings
+from specbench.analysis.attached import ATTACHED, by_turns
 from specbench.analysis.breakeven import BatchCrossing, SpeedupPoint, batch_crossing
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.cells import summarize_cell
@@ -16,9 +17,10 @@ from specbench.analysis.goodput import Slo
 from specbench.analysis.json_values import to_json_value
 from specbench.analysis.memory_roof import Roof
 from specbench.analysis.sequential import always_valid_interval
+from specbench.analysis.speedup import OverReplicates
 from specbench.analysis.statistics import replicate_interval
 from specbench.analysis.verdict import Decision, decide
-from specbench.analysis.wording import verdict_text
+from specbench.analysis.wording import named, verdict_text
 from specbench.equivalence.greedy import (
     Divergence,
     Equivalence,
@@ -27,7 +29,9 @@ from specbench.equivalence.greedy import (
     judge,
     judge_baseline,
     noise_floor,
+    not_checked,
 )
+from specbench.simulated.mark import CONTRACT_SERVER
 from specbench.speculation import BASELINE
 from specbench.store.measurement import Cell, Measurement
 from specbench.store.run import RunStore
@@ -102,11 +106,19 @@ class RunSummary:
         return "simulated" in self.manifest
 
     @property
+    def mark(self) -> str:
+        """What every heading begins with where no engine ran, or acceptance is made up; empty for a measurement."""
+        if not self.is_simulated:
+            acceptance = self.manifest["config"].get("acceptance")
+            return f"SYNTHETIC ACCEPTANCE ({acceptance}): " if acceptance else ""
+        return f"SIMULATED ({CONTRACT_SERVER}): " if CONTRACT_SERVER in self.manifest["simulated"] else "SIMULATED: "
+
+    @property
     def headline(self) -> str:
         """The decision in a line; of a simulation it says so."""
         d = self.decision
-        arm = f": {d.method}, gamma {d.gamma}" if d.method else ""
-        return f"{'SIMULATED: ' if self.is_simulated else ''}{d.recommendation}{arm}"
+        arm = f": {named(d.method, d.gamma)}" if d.method else ""
+        return f"{self.mark}{d.recommendation}{arm}"
 
     def to_json(self) -> dict[str, Any]:
         """One object of JSON values; docs/columns.md has its keys."""
@@ -154,7 +166,9 @@ def summarize(
     arms = _arms(measurements)
     verdicts = {cell: _equivalence(arm, arms.get(_baseline_of(cell)), margins, config) for cell, arm in arms.items()}
     economics, slo, roof = Economics.from_config(config), Slo.from_config(config), Roof.from_manifest(manifest)
-    over_replicates = always_valid_interval if config.get("until_ci") else replicate_interval
+    over_replicates: OverReplicates = always_valid_interval if config.get("until_ci") else replicate_interval
+    if config.get("backend") == ATTACHED:
+        over_replicates = by_turns(over_replicates)
     cells = tuple(
         summarize_cell(
             arm, arms.get(_baseline_of(cell)), verdicts[cell], economics, settings, over_replicates, slo, roof
@@ -219,6 +233,8 @@ def _equivalence(arm: Arm, baseline: Arm | None, margins: Margins, config: Mappi
     seeded, outputs = _is_seeded(arm.cell, config), [m.traces for m in arm.ok]
     if arm.cell.speculation.is_baseline:
         return judge_baseline(outputs, seeded=seeded)
+    if arm.cell.speculation.synthetic is not None:
+        return not_checked("acceptance is made up, so outputs are not the target's")
     references = sorted(baseline.ok, key=lambda m: (m.replicate, m.repeat)) if baseline else []
     return judge(arm.cell.id, references[0].traces if references else None, outputs, margins, seeded=seeded)
 

@@ -75,14 +75,14 @@ def _enabled_up_to(cells: Sequence[CellSummary]) -> int | None:
     limit = None
     for batch_size in sorted(by_batch):
         outcomes = {outcome(cell) for cell in by_batch[batch_size]}
-        if "no gain" in outcomes or any(_bars(cell) for cell in by_batch[batch_size]):
+        if "no gain" in outcomes or any(bars(cell) for cell in by_batch[batch_size]):
             break
         if outcomes == {"gain"}:
             limit = batch_size
     return limit
 
 
-def _bars(cell: CellSummary) -> bool:
+def bars(cell: CellSummary) -> bool:
     """Whether larger batch sizes may not be enabled over this one, sure or not."""
     return (cell.speedup or 0) <= 1 or cell.equivalence == "DIVERGENT"
 

@@ -10,7 +10,8 @@ from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.marks import VOIDING
 from specbench.analysis.statistics import LEVEL
 from specbench.analysis.verdict import Decision, outcome
-from specbench.equivalence.greedy import NoiseFloor, divergence_bound
+from specbench.equivalence.greedy import AS_TEXT, NoiseFloor, divergence_bound
+from specbench.speculation import UNKNOWN
 
 _MOST_FIGURES = 6
 
@@ -66,7 +67,9 @@ def _advice(
         return "Leave speculative decoding off: no measured method gains with unchanged outputs."
     if not chosen:
         why = f"no gain is shown{' from the smallest batch size on' if larger else ''}, and none is ruled out"
-        if not speculative:
+        if speculative and not any(c.is_baseline for c in cells):
+            why = "without a baseline there is no speedup (--baseline-url)"
+        elif not speculative:
             why = "nothing but the baseline was measured" if cells else "nothing was measured"
         elif all(c.status == "failed" for c in speculative):
             why = "no speculative cell could be measured"
@@ -74,7 +77,7 @@ def _advice(
     sizes, limit = sorted({c.batch_size for c in chosen}), decision.up_to_batch_size or 0
     unsure = sorted({c.batch_size for c in chosen if c.batch_size <= limit and outcome(c) != "gain"})
     gaining = [size for size in sizes if size <= limit and size not in unsure]
-    what = f"speculative decoding with {decision.method} and gamma {decision.gamma}"
+    what = f"speculative decoding with {named(decision.method, decision.gamma).replace(', ', ' and ')}"
     known = any(outcome(c) == "no gain" or (c.speedup or 2) <= 1 for c in chosen if c.batch_size > limit)
     beyond = "not beyond" if known else "beyond which nothing is sure"
     if unsure:
@@ -125,6 +128,12 @@ def _open_loop(cells: Sequence[CellSummary]) -> str:
         "Requests came at a given rate, so throughput is theirs and decides nothing: for that, sweep batch sizes. Mean "
         f"end-to-end latency without speculation, over the best arm's: {_list(figures[:_MOST_FIGURES])}{more}."
     )
+
+
+def named(method: str | None, gamma: int | None) -> str:
+    """An arm in words; an attached server may tell neither."""
+    what = "a method that the server does not tell" if method == UNKNOWN else str(method)
+    return f"{what}, gamma {gamma}" if gamma else f"{what}, gamma not reported"
 
 
 def _split(by_workload: Mapping[str, Decision]) -> str:
@@ -196,7 +205,7 @@ def _outputs(cells: Sequence[CellSummary], decision: Decision) -> str:
         sentences.append(
             f"Outputs differ from plain decoding only where two tokens are as good as tied ({bound})."
             if any(c.equivalence == "NEAR_TIE" for c in checked)
-            else f"Outputs are identical to plain decoding, token by token ({bound})."
+            else f"Outputs are identical to plain decoding, {_how(checked)} ({bound})."
         )
     if divergent:
         sizes = _list(sorted({c.batch_size for c in divergent}))
@@ -206,10 +215,19 @@ def _outputs(cells: Sequence[CellSummary], decision: Decision) -> str:
     return " ".join(sentences)
 
 
+def _how(cells: Sequence[CellSummary]) -> str:
+    return "as text" if any(AS_TEXT in c.equivalence_detail for c in cells) else "token by token"
+
+
 def _uncertain(shown: Sequence[CellSummary], cells: Sequence[CellSummary], noise: NoiseFloor) -> str:
     doubts = []
     bases = {c.speedup_ci_basis for c in shown}
-    if any(basis and basis.startswith("within one launch") for basis in bases):
+    if "within one launch, by turns" in bases:
+        doubts.append(
+            "intervals are of turns at the same two servers and do not show how launches differ (restart them and "
+            "measure again)"
+        )
+    elif any(basis and basis.startswith("within one launch") for basis in bases):
         doubts.append("intervals are from one launch and do not show how launches differ (use --replicates)")
     if "replicates" in bases and any(c.replicates < 3 for c in shown):
         doubts.append("two launches per arm make wide intervals")

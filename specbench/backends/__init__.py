@@ -10,10 +10,16 @@ from specbench.errors import SpecbenchError
 _BACKENDS = {
     "reference": "specbench.backends.reference:ReferenceBackend",
     "vllm": "specbench.backends.vllm:VllmBackend",
+    "sglang": "specbench.backends.sglang:SglangBackend",
+    "tensorrt-llm": "specbench.backends.tensorrt_llm:TensorrtLlmBackend",
+    "attach": "specbench.backends.attach.backend:AttachBackend",
     "simulated": "specbench.backends.simulated:SimulatedBackend",
 }
 
 NAMES = tuple(_BACKENDS)
+
+UNTRIED = dict.fromkeys(("sglang", "tensorrt-llm"), "contract-tested, not yet run on a GPU")
+"""Adapters that have not met their engine yet, and how that is said (docs/engines.md)."""
 
 
 def get_backend(name: str) -> Backend:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from specbench.acceptance import AcceptanceCounts
+from specbench.access import Access
 from specbench.replay.dialect import Dialect
 from specbench.speculation import BASELINE, Speculation
 
@@ -30,6 +31,7 @@ class EngineOptions:
     engine_args: appended to the engine's own command line, so they win
     python: the interpreter whose environment holds the engine;  container: the image that does
     scenario: what a simulated engine does
+    engine_version: for engines that read another configuration in each
     """
 
     tensor_parallel: int = 1
@@ -41,6 +43,7 @@ class EngineOptions:
     python: Path | None = None
     container: Container | None = None
     scenario: Path | None = None
+    engine_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +79,13 @@ class Launch:
 class Command:
     """How to start a server: nothing here has run yet.
 
-    argv: program and arguments; the literal `{port}` stands for the port that the launcher picks
+    argv: program and arguments; the literal `{port}` stands for the port that the launcher picks, `{files}` for the
+        directory that `files` are written to
     env:  variables added to the inherited environment
     files: contents to write before the start, by path relative to the launch's own directory
     nice: lower priority of the server by so much; an engine that computes on the CPU must not keep the client waiting
     cleanup: run once the server has ended, however it ended (a container outlives the program that started it)
+    ready_path: answers 200 once the server takes requests
     """
 
     argv: tuple[str, ...]
@@ -88,6 +93,7 @@ class Command:
     files: Mapping[str, str] = field(default_factory=dict)
     nice: int = 0
     cleanup: tuple[str, ...] = ()
+    ready_path: str = "/health"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,8 @@ class EngineCounters:
     kv_usage_peak: largest share of the KV cache in use that was seen, 0..1
     preemptions: requests thrown out of a full KV cache and computed again
     prefix_cache_queries, prefix_cache_hits: prompt tokens looked up in the prefix cache, and found there
+    finished_requests: requests that ended in between
+    others_before: requests under way before the first of ours was sent
     reset: a counter went down in between: the server restarted or was flushed, so what it counted is not known
     """
 
@@ -125,7 +133,39 @@ class EngineCounters:
     preemptions: int | None = None
     prefix_cache_queries: int | None = None
     prefix_cache_hits: int | None = None
+    finished_requests: int | None = None
+    others_before: int | None = None
     reset: bool = False
+
+
+class Server(Protocol):
+    """A server that can be asked, started here or not.
+
+    pid: root of its process tree; None where that is elsewhere, or not known
+    exit_code: None while it runs, and of a process that is not ours
+    access: how it is reached
+    """
+
+    @property
+    def base_url(self) -> str: ...
+
+    @property
+    def pid(self) -> int | None: ...
+
+    @property
+    def exit_code(self) -> int | None: ...
+
+    @property
+    def access(self) -> Access: ...
+
+    def log_tail(self) -> str:
+        """The last lines that it logged; empty where its log is not ours to read."""
+
+    def said(self) -> str:
+        """All that it has logged since its start."""
+
+    async def is_healthy(self) -> bool:
+        """Whether it runs and says so."""
 
 
 class Probe(Protocol):
@@ -138,7 +178,7 @@ class Backend(Protocol):
     """An engine that specbench can start and read. Only `read_back` and `probe` ask a running server.
 
     methods: what `check` lets pass
-    options: the fields of EngineOptions that it heeds; a sweep refuses the others
+    options: the fields of EngineOptions that it heeds, and `acceptance` if it can make that up; a sweep refuses others
     start_seconds: how long a start takes, typically; what a plan reckons with until one was measured
     """
 

@@ -18,11 +18,18 @@ def in_container(
     env: Mapping[str, str],
     mounts: Iterable[Path],
     gpus: bool,
+    files: Mapping[str, str] | None = None,
+    own_entrypoint: bool = False,
+    flags: Sequence[str] = (),
 ) -> Command:
     """Run `argv` (program first) in a container that sees the model directories read-only under their own paths.
 
     The server must listen on 0.0.0.0:PORT. The container is named after the launcher's port, so that it is found and
     removed even when the runner was killed.
+
+    files: as in `Command`; to be seen inside, `{files}` has to be among the mounts
+    own_entrypoint: the image's entry point runs `argv`, rather than being replaced by it
+    flags: for the runner, besides
     """
     name = "specbench-{port}"
     gpu_flags = {"docker": ("--gpus", "all"), "podman": ("--device", "nvidia.com/gpu=all")}[container.runner]
@@ -35,8 +42,10 @@ def in_container(
             *("--publish", f"127.0.0.1:{{port}}:{PORT}"),
             *(part for path in dict.fromkeys(map(_mounted, mounts)) for part in ("--volume", f"{path}:{path}:ro")),
             *(part for key, value in env.items() for part in ("--env", f"{key}={value}")),
-            *("--entrypoint", argv[0], container.image, *argv[1:]),
+            *flags,
+            *((container.image, *argv) if own_entrypoint else ("--entrypoint", argv[0], container.image, *argv[1:])),
         ),
+        files=files or {},
         cleanup=(container.runner, "rm", "--force", name),
     )
 

@@ -19,6 +19,9 @@ from specbench.errors import SpecbenchError
 READY = "specbench-ready"
 """A file in an environment whose installation came to its end; holds the engine's version."""
 
+PARSER = "parser"
+"""Variant that holds an engine's command line alone, to try a launch on: nothing runs in it."""
+
 PYTHON_VERSIONS = ("3.12", "3.11", "3.13")
 """Pythons that engines' wheels are built for, the best served one first."""
 
@@ -34,6 +37,7 @@ class Recipe:
     alias: name of a distribution that the engine asks its own version of, and that its wheel does not provide
     extras: by name, what pip is asked for besides, on demand
     disk_bytes: what the environment and pip's download take
+    instead: installed first, in the place of all that the requirement asks for itself
     """
 
     engine: str
@@ -45,6 +49,7 @@ class Recipe:
     uninstall: tuple[str, ...] = ()
     alias: str | None = None
     extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    instead: tuple[str, ...] = ()
 
     def path(self, version: str | None = None) -> Path:
         return cache_dir() / "engines" / f"{self.engine}-{version or self.version}-{self.variant}"
@@ -72,9 +77,32 @@ RECIPES: Mapping[tuple[str, str], Recipe] = {
             alias="vllm",
             extras=_VLLM_EXTRAS,
         ),
+        # llama.cpp's own server as a prebuilt wheel without dependencies, for `attach`.
+        Recipe(*("llama.cpp", "cpu", "xllamacpp=={version}", "2026.10.11549", "xllamacpp"), disk_bytes=1 << 30),
+        Recipe(*("sglang", "gpu", "sglang=={version}", "0.5.23", "sglang.srt.server_args"), disk_bytes=40 << 30),
+        # What its command line is read and resolved with, of what the engine needs besides a GPU's kernels.
+        Recipe(
+            *("sglang", PARSER, "sglang=={version}", "0.5.23", "sglang.srt.server_args"),
+            disk_bytes=4 << 30,
+            instead=(
+                *("torch==2.13.0", "transformers==5.19.0", "apache-tvm-ffi==0.1.11", "compressed-tensors==0.18.0"),
+                *("numpy", "triton", "aiohttp", "dill", "gguf", "ipython", "msgspec", "orjson", "packaging", "pillow"),
+                *("psutil", "pybase64", "pyzmq", "requests", "sentencepiece", "starlette"),
+            ),
+        ),
     )
 }
-"""By engine and variant (`gpu` or `cpu`)."""
+"""By engine and variant (`gpu`, `cpu` or `parser`)."""
+
+
+ELSEWHERE = {
+    "tensorrt-llm": (
+        "TensorRT-LLM comes from NVIDIA alone: take its image (--container, as in "
+        "nvcr.io/nvidia/tensorrt-llm/release:1.2.1), or install it from NVIDIA's package index into a Python 3.10 or "
+        "3.12 and name that (--python PATH)."
+    ),
+}
+"""Engines that specbench drives and does not install, and how one gets them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +118,11 @@ class Environment:
     def python(self) -> Path:
         return self.path / "bin" / "python"
 
+    @property
+    def runs(self) -> bool:
+        """Whether the engine itself is in it."""
+        return self.variant != PARSER
+
 
 def installed(engine: str | None = None) -> list[Environment]:
     """Environments whose installation is whole, newest version first."""
@@ -104,6 +137,8 @@ def installed(engine: str | None = None) -> list[Environment]:
 
 def engine_python(engine: str, device: str) -> Path:
     """The interpreter of the newest installed environment for a device (`cpu` or `cuda`). Raises SpecbenchError."""
+    if engine in ELSEWHERE:
+        raise SpecbenchError(ELSEWHERE[engine])
     variant = "cpu" if device == "cpu" else "gpu"
     for environment in installed(engine):
         if environment.variant == variant:
@@ -128,6 +163,8 @@ def install(
     say: gets a line before each step and for each package that pip fetches
     Raises SpecbenchError where Python, disk or network are missing, and where the engine does not import in the end.
     """
+    if engine in ELSEWHERE:
+        raise SpecbenchError(ELSEWHERE[engine])
     recipe = RECIPES.get((engine, variant))
     if recipe is None:
         known = ", ".join(sorted({name for name, _ in RECIPES}))
@@ -165,7 +202,10 @@ def _build(recipe: Recipe, environment: Environment, say: Say) -> None:
     requirement = recipe.requirement.format(version=environment.version)
     if not _has_distribution(path, requirement):
         say(f"Installing {requirement} (minutes, gigabytes) …")
-        _run([*pip, "install", "--progress-bar=off", requirement], f"install {requirement}", say)
+        install = [*pip, "install", "--progress-bar=off"]
+        if recipe.instead:
+            _run([*install, "--no-compile", *recipe.instead], f"install what {requirement} needs", say)
+        _run([*install, *(("--no-deps",) if recipe.instead else ()), requirement], f"install {requirement}", say)
     if unwanted := [name for name in recipe.uninstall if list(_site_packages(path).glob(f"{name}-*.dist-info"))]:
         say(f"Removing {', '.join(unwanted)}, which keep it from starting …")
         _run([*pip, "uninstall", "--yes", *unwanted], f"remove {', '.join(unwanted)}")

@@ -24,6 +24,14 @@ CAUSES = (
         "This version of the engine does not know {1}: leave it out, or install another version.",
     ),
     (
+        r"ambiguous option: (\S+) could match",
+        "Several flags of this version of the engine begin with {1}: write the one that is meant whole.",
+    ),
+    (
+        r"Unknown speculative algorithm name: (\w+)",
+        "This version of SGLang has no speculative algorithm {1}: install another version, or take another method.",
+    ),
+    (
         r"Target and draft model should have the same vocabulary size",
         "The draft model has another vocabulary than the target: use one with the target's tokenizer.",
     ),
@@ -33,7 +41,7 @@ CAUSES = (
         "(--kv-cache, --memory-fraction).",
     ),
     (
-        r"No available memory for the cache blocks",
+        r"No available memory for the cache blocks|leave no GPU memory for the KV cache",
         "The weights leave no memory for a KV cache: raise --memory-fraction, quantize, or split the model with "
         "--tensor-parallel.",
     ),
@@ -60,9 +68,24 @@ CAUSES = (
         "The engine cannot find the target's or the drafter's weights: give an existing directory.",
     ),
     (
-        r"No CUDA GPUs are available|Failed to infer device type|Found no NVIDIA driver",
+        r"No CUDA GPUs are available|Failed to infer device type|Found no NVIDIA driver|No accelerator \(CUDA|"
+        r"libcuda\.so\.1: cannot open",
         "The engine sees no GPU: check the driver, or install its CPU build and use --device cpu.",
     ),
+    (
+        r"No GPU devices found on the node",
+        "TensorRT-LLM finds no GPU: check the driver, and that the container is given the GPUs.",
+    ),
+    (
+        r"(?:Invalid decoding type: |Input tag ')(\w+)",
+        "This version of TensorRT-LLM does not know decoding type {1}: say which it is (--engine-version), or take "
+        "another method.",
+    ),
+    (
+        r"(?m)^([\w.]+)\n\s+Extra inputs are not permitted",
+        "This version of TensorRT-LLM has no setting {1}: say which version it is (--engine-version), or leave it out.",
+    ),
+    (r"No such option: ?(\S+)", "This version of the engine does not know {1}: leave it out."),
     (
         r"No module named '?(vllm|sglang|tensorrt_llm)",
         "That Python has no {1}: run `specbench backend install {1}`, or name the right one with --python.",

@@ -6,6 +6,7 @@ What they are called was read from the engines' sources and documents (vLLM 0.33
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,11 @@ def lossy_settings(settings: Mapping[str, Any], temperature: float) -> tuple[str
     return tuple(dict.fromkeys(clause for name, value in _walk(settings) if (clause := _of(name, value, temperature))))
 
 
+def synthetic_clause(acceptance: str | None) -> str:
+    """Of the reference decoder's acceptance, such as `synthetic:0.8`."""
+    return f"acceptance is {acceptance}: it is made up"
+
+
 def lossy_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The same for variables that the server would inherit."""
     set_ones = (name for name in sorted(_SYNTHETIC_VARIABLES & environment.keys()))
@@ -40,6 +46,14 @@ def lossy_command(command: Command, temperature: float) -> tuple[str, ...]:
     settings = [_arguments(command.argv), *(file for file in written if isinstance(file, Mapping))]
     found = [clause for part in settings for clause in lossy_settings(part, temperature)]
     return tuple(dict.fromkeys([*found, *lossy_variables(command.env)]))
+
+
+def lossy_log(log: str, temperature: float) -> tuple[str, ...]:
+    """The same for what an engine admits in the log of its start."""
+    fallback = re.search(r"Falling back to greedy decoding for (\w+)", log)
+    if fallback is None or temperature == 0:
+        return ()
+    return (f"the engine falls back to greedy decoding for {fallback[1]}, whatever the temperature",)
 
 
 def _arguments(argv: Sequence[str]) -> dict[str, Any]:
@@ -69,6 +83,8 @@ def _of(name: str, value: Any, temperature: float) -> str | None:
         return f"{said}: drafts are accepted that the target would refuse"
     if name in _SYNTHETIC and value not in _OFF:
         return f"{said}: acceptance is made up"
+    if name == "acceptance" and str(value).startswith("synthetic"):
+        return synthetic_clause(value)
     if name == "rejection_sample_method" and value == "synthetic":
         return f"{said}: acceptance is made up"
     if (name in _TYPICAL and value not in _OFF) or (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import aiohttp
 import psutil
 
+from specbench.access import DIRECT, Access
 from specbench.backends import servers
 from specbench.backends.base import Command
 from specbench.errors import SpecbenchError
@@ -38,16 +40,24 @@ class LaunchFailed(SpecbenchError):
 
 @dataclass(frozen=True, slots=True)
 class ServerProcess:
-    """A server that answered its health check. Its process tree is `pid` and all descendants."""
+    """A server that answered its health check. Its process tree is `pid` and all descendants.
+
+    begun: where in the log this start begins, bytes
+    """
 
     base_url: str
-    health_path: str
+    ready_path: str
     log: Path
     process: asyncio.subprocess.Process
+    begun: int = 0
 
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    @property
+    def access(self) -> Access:
+        return DIRECT
 
     @property
     def exit_code(self) -> int | None:
@@ -57,9 +67,15 @@ class ServerProcess:
     def log_tail(self) -> str:
         return log_tail(self.log)
 
+    def said(self) -> str:
+        """All that it has logged since its start."""
+        with self.log.open("rb") as file:
+            file.seek(self.begun)
+            return file.read().decode(errors="replace")
+
     async def is_healthy(self) -> bool:
         """Whether it runs and says so."""
-        return self.exit_code is None and await _answers(self.base_url + self.health_path)
+        return self.exit_code is None and await _answers(self.base_url + self.ready_path)
 
 
 @asynccontextmanager
@@ -67,19 +83,18 @@ async def run_server(
     command: Command,
     log: Path,
     *,
-    health_path: str = "/health",
     ready_timeout: float = 600.0,
     explain: Callable[[str], str | None] = lambda log: None,
 ) -> AsyncIterator[ServerProcess]:
-    """Start the command and yield once GET `health_path` answers 200; end the whole process group afterwards.
+    """Start the command and yield once its `ready_path` answers 200; end the whole process group afterwards.
 
     Output goes to `log` (appended: a relaunch keeps what the first one said). Raises LaunchFailed when the process
     ends or `ready_timeout` seconds pass before it is ready, with what `explain` makes of its log. A kill -9 of this
     process leaves a record that `specbench doctor` finds, unless the server ends by itself once it is orphaned: its
     parent's pid is in the variable SPECBENCH_PARENT.
     """
-    port = _free_port()
-    argv = [part.replace("{port}", str(port)) for part in command.argv]
+    places = {"{port}": str(_free_port()), "{files}": str(log.parent.absolute())}
+    argv = _filled(command.argv, places)
     for name, content in command.files.items():
         (log.parent / name).write_text(content)
     begun = log.stat().st_size if log.exists() else 0
@@ -97,7 +112,7 @@ async def run_server(
             )
         except OSError as error:
             raise LaunchFailed(f"cannot start {argv[0]}: {error.strerror}.", log_tail(log)) from error
-    server = ServerProcess(f"http://127.0.0.1:{port}", health_path, log, process)
+    server = ServerProcess(f"http://127.0.0.1:{places['{port}']}", command.ready_path, log, process, begun)
     try:
         _note_start(process.pid, argv, command.nice, run_dir=log.parent.parent)
         try:
@@ -112,7 +127,12 @@ async def run_server(
         finally:
             servers.unregister(process.pid)
             if command.cleanup:
-                await asyncio.shield(_run([part.replace("{port}", str(port)) for part in command.cleanup]))
+                await asyncio.shield(_run(_filled(command.cleanup, places)))
+
+
+def _filled(argv: Sequence[str], places: Mapping[str, str]) -> list[str]:
+    """The words with what their placeholders stand for."""
+    return [re.sub(r"\{port\}|\{files\}", lambda found: places[found[0]], word) for word in argv]
 
 
 def _note_start(pid: int, argv: list[str], nice: int, run_dir: Path) -> None:
@@ -141,7 +161,7 @@ def log_tail(log: Path, lines: int = LOG_TAIL_LINES, start: int = 0) -> str:
 async def _until_ready(server: ServerProcess, timeout: float) -> None:
     deadline = time.monotonic() + timeout
     while True:
-        ready = await _answers(server.base_url + server.health_path)
+        ready = await _answers(server.base_url + server.ready_path)
         if server.exit_code is not None:  # asked second: who answers may be another server on the same port
             raise LaunchFailed(
                 f"the server ended with exit code {server.exit_code} before it was ready; its log: {server.log}.",

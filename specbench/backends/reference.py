@@ -14,6 +14,7 @@ from specbench.acceptance import AcceptanceCounts
 from specbench.backends.base import Command, EngineCounters, EngineOptions, Launch, ResolvedSettings
 from specbench.backends.explain import explain
 from specbench.decoder.drafters import METHODS
+from specbench.decoder.rates import PREFIX as SYNTHETIC
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.replay.dialect import VLLM, Dialect
 from specbench.speculation import Speculation
@@ -27,13 +28,17 @@ class ReferenceBackend:
 
     name = "reference"
     methods = tuple(METHODS)
-    options: frozenset[str] = frozenset()
+    options: frozenset[str] = frozenset({"acceptance"})
     start_seconds = 5.0
 
     def check(self, speculation: Speculation) -> None:
         if speculation.method not in METHODS:
             raise UnsupportedSpeculation(
                 f"the reference decoder does not run {speculation.method}. It runs: {', '.join(METHODS)}."
+            )
+        if speculation.schedule is not None:
+            raise UnsupportedSpeculation(
+                "the reference decoder has one gamma for all batch sizes: --gamma 4. Schedules run on vllm."
             )
 
     def command(self, launch: Launch) -> Command:
@@ -48,6 +53,8 @@ class ReferenceBackend:
         ]
         if speculation.drafter is not None:
             argv += ["--drafter", speculation.drafter]
+        if speculation.synthetic is not None:
+            argv += ["--acceptance", SYNTHETIC + speculation.synthetic]
         if launch.logprobs != "raw":
             argv += ["--logprobs-mode", launch.logprobs]
         if launch.threads is not None:
@@ -73,6 +80,7 @@ class ReferenceBackend:
             "max_model_len": launch.max_model_len,
             "dtype": launch.dtype,
             "verification": launch.verification,
+            "acceptance": launch.speculation.synthetic and SYNTHETIC + launch.speculation.synthetic,
         }
         return ResolvedSettings(
             engine="specbench reference decoder",
@@ -92,7 +100,7 @@ class ReferenceBackend:
         before = await scrape(base_url)
         yield probe
         with suppress(SpecbenchError):  # the server has died: its counters are gone, the traces tell the rest
-            probe.counters = _counters(before, await scrape(base_url))
+            probe.counters = counters_between(before, await scrape(base_url))
 
 
 @dataclass
@@ -100,7 +108,7 @@ class _CounterProbe:
     counters: EngineCounters | None = None
 
 
-def _counters(before: Metrics, after: Metrics) -> EngineCounters | None:
+def counters_between(before: Metrics, after: Metrics) -> EngineCounters | None:
     """What the server counted in between; nothing but that where a counter went back, since it then restarted."""
     if any_reset(before, after, "specbench:"):
         return EngineCounters(reset=True)

@@ -51,6 +51,8 @@ class SimulatedBackend:
             *("--max-batch-size", str(launch.max_batch_size), "--max-model-len", str(launch.max_model_len)),
             *("--port", "{port}", "--die-with-parent"),
         ]
+        if speculation.schedule is not None:
+            argv += ["--schedule", speculation.schedule]
         if options.prefix_caching:
             argv.append("--prefix-caching")
         return Command((*argv, *options.engine_args))
@@ -66,6 +68,7 @@ class SimulatedBackend:
         asked = {
             "method": launch.speculation.method,
             "gamma": launch.speculation.gamma,
+            "schedule": launch.speculation.schedule,
             "max_batch_size": launch.max_batch_size,
             "max_model_len": launch.max_model_len,
             "prefix_caching": launch.options.prefix_caching,
@@ -91,7 +94,7 @@ def _scenario(options: EngineOptions) -> Scenario:
     if options.scenario is None:
         raise SpecbenchError(
             "the simulated backend does what a scenario says: --scenario FILE, such as "
-            "configs/scenarios/llama-70b-h200.yaml."
+            "configs/scenarios/llama-70b-h200.yaml of specbench's checkout (docs/scenarios.md)."
         )
     return load_scenario(options.scenario)
 

@@ -14,10 +14,12 @@ import aiohttp
 
 from specbench.backends.base import Command, EngineOptions, Launch, ResolvedSettings
 from specbench.backends.container import PORT, in_container
+from specbench.backends.counter_probe import CounterProbe
 from specbench.backends.explain import ARTICLE_FLAGS, article_flag, explain
-from specbench.backends.vllm_counters import CounterProbe, count
+from specbench.backends.vllm_counters import count
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.replay.dialect import VLLM, Dialect
+from specbench.schedule import Schedule
 from specbench.speculation import METHODS, Speculation
 from specbench.telemetry.prometheus import Metrics, scrape
 
@@ -30,6 +32,9 @@ SERVER = "vllm.entrypoints.openai.api_server"
 
 # vLLM refuses async scheduling with these, and silently leaves it on for a baseline beside them.
 _NO_ASYNC_SCHEDULING = frozenset({"ngram", "suffix", "medusa"})
+
+SCHEDULED = frozenset({"ngram", "draft_model", "eagle3", "eagle", "mtp"})
+"""Methods whose gamma may follow the batch size: the other proposers of vLLM end with an AssertionError."""
 
 _OWNED = {
     "--model": "--target",
@@ -56,13 +61,18 @@ class VllmBackend:
 
     name = "vllm"
     methods = METHODS
-    options = frozenset(field.name for field in fields(EngineOptions)) - {"scenario"}
+    options = frozenset(field.name for field in fields(EngineOptions)) - {"scenario", "engine_version"}
     start_seconds = 60.0
 
     def check(self, speculation: Speculation) -> None:
         if speculation.method not in self.methods:
             raise UnsupportedSpeculation(
                 f"vLLM does not run {speculation.method} here. It runs: {', '.join(self.methods)}."
+            )
+        if speculation.schedule is not None and speculation.method not in SCHEDULED:
+            raise UnsupportedSpeculation(
+                f"vLLM has one gamma for all batch sizes with {speculation.method}. Schedules run with: "
+                f"{', '.join(sorted(SCHEDULED))}."
             )
 
     def command(self, launch: Launch) -> Command:
@@ -78,7 +88,7 @@ class VllmBackend:
             *(("--host", "0.0.0.0", "--port", PORT) if inside else ("--host", "127.0.0.1", "--port", "{port}")),
             *_shape(launch),
             *_fairness(launch),
-            *_speculation(launch.speculation),
+            *speculation_flags(launch.speculation, launch.max_batch_size),
             *(("--logprobs-mode", f"{launch.logprobs}_logprobs") if launch.logprobs != "raw" else ()),
             "--enable-per-request-metrics",
             # A model's own sampling defaults (top_k…) would be added to what a request asks for.
@@ -162,9 +172,18 @@ def _async_scheduling(launch: Launch) -> bool:
     return launch.device != "cpu" and not _NO_ASYNC_SCHEDULING & methods
 
 
-def _speculation(speculation: Speculation) -> list[str]:
+def speculation_flags(speculation: Speculation, max_batch_size: int) -> list[str]:
+    """What switches speculation on, and has it told request by request."""
     if speculation.is_plain:
         return []
+    return [
+        *("--speculative-config", json.dumps(speculative_config(speculation, max_batch_size), separators=(",", ":"))),
+        *("--per-request-spec-decode-metrics", "detailed"),
+    ]
+
+
+def speculative_config(speculation: Speculation, max_batch_size: int) -> dict[str, Any]:
+    """The object behind --speculative-config."""
     # The method is always named: vLLM guesses one from the path of a drafter ("eagle3" in it, for example).
     config: dict[str, Any] = {"method": speculation.method, "num_speculative_tokens": speculation.gamma}
     match speculation.method:
@@ -177,10 +196,16 @@ def _speculation(speculation: Speculation) -> list[str]:
             pass
         case _:
             config |= {"model": speculation.drafter}
-    return [
-        *("--speculative-config", json.dumps(config, separators=(",", ":"))),
-        *("--per-request-spec-decode-metrics", "detailed"),
-    ]
+    if (ranges := _ranges(speculation, max_batch_size)) is not None:
+        config |= {"num_speculative_tokens_per_batch_size": ranges}
+    return config
+
+
+def _ranges(speculation: Speculation, max_batch_size: int) -> list[list[int]] | None:
+    """[first, last, gamma] over batch sizes from 1 on. Above the last range vLLM keeps its gamma."""
+    if speculation.schedule is None:
+        return None
+    return [list(one) for one in Schedule.parse(speculation.schedule).ranges(max_batch_size)]
 
 
 def _environment(launch: Launch) -> dict[str, str]:
@@ -231,6 +256,7 @@ def _differences(config: Mapping[str, Any], launch: Launch) -> list[str]:
         "tensor_parallel_size": config["parallel_config"].get("tensor_parallel_size"),
         "method": speculative.get("method", "none"),
         "gamma": speculative.get("num_speculative_tokens", 0),
+        "schedule": speculative.get("num_speculative_tokens_per_batch_size"),
         "enable_prefix_caching": config["cache_config"].get("enable_prefix_caching"),
         "async_scheduling": config["scheduler_config"].get("async_scheduling"),
     }
@@ -241,6 +267,7 @@ def _differences(config: Mapping[str, Any], launch: Launch) -> list[str]:
         "tensor_parallel_size": launch.options.tensor_parallel,
         "method": launch.speculation.method,
         "gamma": launch.speculation.gamma,
+        "schedule": _ranges(launch.speculation, launch.max_batch_size),
     }
     if launch.matched:
         asked |= {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from specbench.claims.arithmetic import kv_values_per_token, monthly_savings
 from specbench.claims.figure import Figure, read_figure, spread
 from specbench.errors import SpecbenchError
-from specbench.planning.hardware import Catalogue, Gpu, find_gpu
+from specbench.hardware.catalogue import Catalogue, Gpu, find_gpu
 
 COUNTS = frozenset({"gpu_count", "batch_size", "gamma", "weight_bits", "replicas"})
 """Whole numbers and settings; gamma and batch_size may be ranges."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from specbench.claims.check import Report, check
 from specbench.claims.claim import read_claim
 from specbench.claims.finding import SEVERITY, Verdict
-from specbench.planning.hardware import catalogue
+from specbench.hardware.catalogue import catalogue
 from specbench.yaml_file import read_mapping
 
 SHIPPED = Path(__file__).parent / "published.yaml"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from specbench.claims import arithmetic
 from specbench.claims.figure import Figure, shown, spread
 from specbench.claims.finding import Finding, agreement, at_most, judged, off
-from specbench.planning.hardware import Gpu
+from specbench.hardware.catalogue import Gpu
 
 TOKENS_PER_S = "tokens per second"
 INTENSITY = "FLOP per byte"

@@ -23,11 +23,12 @@ def list_backends(as_json: bool = typer.Option(False, "--json", help="Print one 
 
     Example: specbench backend list
 
-    Keys of --json: per backend its methods, and installed: a list of {version, variant (cpu or gpu), python}.
+    Keys of --json: per backend its methods, installed: a list of {version, variant (cpu, gpu or parser), python}, and
+    untried: what is not known of the adapter yet, or null.
     """
     import json
 
-    from specbench.backends import NAMES, get_backend
+    from specbench.backends import NAMES, UNTRIED, get_backend
     from specbench.backends.environments import installed
     from specbench.cli.table import print_table
 
@@ -39,19 +40,25 @@ def list_backends(as_json: bool = typer.Option(False, "--json", help="Print one 
                 "installed": [
                     {"version": e.version, "variant": e.variant, "python": str(e.python)} for e in environments
                 ],
+                "untried": UNTRIED.get(name),
             }
             for name, environments in found.items()
         }
         typer.echo(json.dumps(report, indent=2))
         return
-    rows = [(name, ", ".join(get_backend(name).methods), _where(name, found[name])) for name in NAMES]
-    print_table("specbench backend list", ("backend", "methods", "installed"), rows)
+    rows = [
+        (name, ", ".join(get_backend(name).methods), _where(name, found[name]), UNTRIED.get(name, "")) for name in NAMES
+    ]
+    print_table("specbench backend list", ("backend", "methods", "installed", "note"), rows)
 
 
 @app.command()
 def install(
-    engine: str = typer.Argument(help="Which one: vllm."),
+    engine: str = typer.Argument(help="Which one: vllm or sglang."),
     cpu: bool = typer.Option(False, "--cpu", help="The build for machines without a GPU."),
+    parser_only: bool = typer.Option(
+        False, "--parser-only", help="SGLang's command line alone, to try a launch without a GPU; runs no model."
+    ),
     version: str | None = typer.Option(None, help="Another version than the one that specbench was tested with."),
     extras: str | None = typer.Option(
         None, "--with", help="For vLLM: suffix (what method suffix needs; compiled, minutes), bench (its own client)."
@@ -62,12 +69,13 @@ def install(
 
     Example: specbench backend install vllm --cpu
     """
+    from specbench.backends.environments import PARSER
     from specbench.backends.environments import install as install_engine
     from specbench.cli.options import words
 
     environment = install_engine(
         engine,
-        "cpu" if cpu else "gpu",
+        PARSER if parser_only else "cpu" if cpu else "gpu",
         version,
         (lambda text: None) if quiet else lambda text: typer.echo(text, err=True),
         words(extras, "--with") if extras else (),
@@ -92,6 +100,7 @@ def command(
     container: str | None = typer.Option(None, help="Image to run the engine in."),
     scenario: Path | None = typer.Option(None, help="What the simulated backend does, as YAML."),
     engine_arg: list[str] | None = typer.Option(None, help="Appended to the engine's command line; repeatable."),
+    engine_version: str | None = typer.Option(None, help="TensorRT-LLM's, where the image's tag does not tell it."),
     tensor_parallel: int | None = typer.Option(None),
     quantization: str | None = typer.Option(None),
     memory_fraction: float | None = typer.Option(None),
@@ -173,13 +182,20 @@ def _directory(name: str) -> Path:
 def _shell(command: Command) -> str:
     import shlex
 
-    argv = [part.replace("{port}", PRINTED_PORT) for part in command.argv]
+    # The files are expected where the line is run.
+    argv = [part.replace("{port}", PRINTED_PORT).replace("{files}", str(Path.cwd())) for part in command.argv]
     env = [f"{name}={shlex.quote(value)}" for name, value in command.env.items()]
     files = [f"\n# file {name}:\n{content}" for name, content in command.files.items()]
     return " ".join([*env, shlex.join(argv)]) + "".join(files)
 
 
 def _where(name: str, environments: list[Any]) -> str:
+    from specbench.backends.environments import ELSEWHERE
+
     if name in ("reference", "simulated"):
         return "comes with specbench"
+    if name == "attach":
+        return "runs already: specbench sweep --backend attach --url URL"
+    if name in ELSEWHERE:
+        return "--container IMAGE or --python PATH"
     return "; ".join(f"{e.version} ({e.variant})" for e in environments) or "no: specbench backend install " + name

@@ -23,7 +23,7 @@ def save(
     Example: specbench baseline save reports/20300101-120000-vllm-chat --output ci/baseline.json
     """
     from specbench.analysis.decision import LEAST_PAIRS
-    from specbench.gate.from_run import snapshot
+    from specbench.comparison.from_run import snapshot
     from specbench.store.run import RunStore
 
     kept = snapshot(RunStore.open(run))
@@ -50,9 +50,9 @@ def show(
     import math
 
     from specbench.cli.table import print_table
-    from specbench.gate.from_run import load_snapshot
-    from specbench.gate.metrics import INTERLEAVED, STORED
-    from specbench.gate.wording import number
+    from specbench.comparison.from_run import load_snapshot
+    from specbench.comparison.metrics import INTERLEAVED, STORED
+    from specbench.comparison.wording import number
 
     kept = load_snapshot(file)
     if json_output:

@@ -108,7 +108,7 @@ def claim(
     from specbench.claims.claim import INPUTS, read_claim
     from specbench.claims.published import judge, published_claims
     from specbench.errors import SpecbenchError
-    from specbench.planning.hardware import catalogue
+    from specbench.hardware.catalogue import catalogue
 
     inputs = {name: options[name] for name in INPUTS if options[name] is not None}
     if published:

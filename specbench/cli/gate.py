@@ -89,8 +89,8 @@ def gate(
     import json
 
     from specbench.cli.options import pairs, percentage, words
+    from specbench.comparison.from_run import load_snapshot
     from specbench.errors import SpecbenchError
-    from specbench.gate.from_run import load_snapshot
     from specbench.gate.judge import judge
     from specbench.gate.junit import render_junit
     from specbench.gate.markdown import render_markdown

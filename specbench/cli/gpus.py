@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from specbench.planning.hardware import Gpu
+    from specbench.hardware.catalogue import Gpu
 
 
 def gpus(
@@ -31,7 +31,7 @@ def gpus(
     import json
 
     from specbench.cli.table import print_table
-    from specbench.planning.hardware import catalogue, find_gpu
+    from specbench.hardware.catalogue import catalogue, find_gpu
 
     known = catalogue(hardware)
     listed = [find_gpu(name, known)] if name else list(known.values())

@@ -22,6 +22,7 @@ from specbench.cli import (
     power,
     profile,
     query,
+    recommend,
     report,
     serve,
     sweep,
@@ -29,6 +30,7 @@ from specbench.cli import (
     verify,
     workload,
 )
+from specbench.cli.defaults import ConfiguredCommand
 from specbench.errors import SpecbenchError
 
 
@@ -63,9 +65,10 @@ def _options(
 ) -> None: ...
 
 
-app.command(short_help="The main job: measure speculation against plain decoding.")(sweep.sweep)
+app.command(cls=ConfiguredCommand, short_help="The main job: measure speculation against plain decoding.")(sweep.sweep)
 app.command(short_help="Show a run again, and write its report anew.")(report.report)
-app.command(short_help="Do two engines give the same tokens and accept the same drafts?")(compare.compare)
+app.command(short_help="What to switch on: method, gamma, the engine's flags.")(recommend.recommend)
+app.command(short_help="Runs side by side: what changed, and what that did.")(compare.compare)
 app.command(short_help="Trends over a folder of runs, as table and plot.")(history.history)
 app.command(short_help="SQL over a folder of runs.")(query.query)
 app.command(short_help="Are outputs unchanged by speculation, greedy and sampled?")(verify.verify)

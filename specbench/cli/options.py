@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from specbench.errors import SpecbenchError
+from specbench.schedule import PREFIX
 
 
 def words(text: str, flag: str) -> list[str]:
@@ -27,6 +28,11 @@ def whole_numbers(text: str, flag: str) -> list[int]:
         raise SpecbenchError(
             f"{flag}: expected whole numbers separated by commas, as in 1,2,4; got {text!r}."
         ) from None
+
+
+def gammas(text: str, flag: str) -> list[int | str]:
+    """`2,4,schedule:1=4+5=2` as a list; a schedule stays as it is written."""
+    return [part if part.startswith(PREFIX) else whole_numbers(part, flag)[0] for part in words(text, flag)]
 
 
 def numbers(text: str, flag: str) -> list[float]:
@@ -74,6 +80,17 @@ def pairs(text: str, flag: str, form: str = "METHOD=DIRECTORY, as in draft_model
     return found
 
 
+def headers(written: list[str], flag: str) -> dict[str, str]:
+    """`X-Team=search`, any number of times, as a mapping. No message repeats what was written: it may be a secret."""
+    found = {}
+    for part in written:
+        name, equals, value = part.partition("=")
+        if not (name and equals and value):
+            raise SpecbenchError(f"{flag}: expected NAME=VALUE, as in X-Team=search.")
+        found[name.strip()] = value.strip()
+    return found
+
+
 def values(text: str, flag: str) -> dict[str, Any]:
     """`a=true,b=x` as a mapping; what reads as JSON is taken as such, the rest as text."""
     return {name: _value(value) for name, value in pairs(text, flag, "NAME=VALUE, as in enable_thinking=false").items()}
@@ -97,15 +114,17 @@ def _value(text: str) -> Any:
         return text
 
 
-_READ: Mapping[str, Callable[[str, str], Any]] = {
+_READ: Mapping[str, Callable[[Any, str], Any]] = {
     "workload": words,
     "method": words,
     "drafter": pairs,
-    "gamma": whole_numbers,
+    "gamma": gammas,
     "batch_size": whole_numbers,
     "request_rate": numbers,
     "slo": bounds,
     "chat_template_kwargs": values,
+    "header": headers,
+    "header_env": headers,
 }
 """Options that are written as text on the command line and are something else in a configuration."""
 

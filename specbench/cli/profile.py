@@ -70,7 +70,7 @@ def profile(
     accepted, mean_acceptance_length, mean_acceptance_length_per_draft,
     mean_acceptance_length_per_request, draft_acceptance_rate, alpha, position_acceptance, conditional_acceptance,
     predicted_speedup}], best_gamma (0: none is above 1), best_speedup, oracle_speedup, by_category {name: the same},
-    by_output_position [{from, below, gammas}]}].
+    by_output_position [{from, below (null for the last), gammas}]}].
     """
     from specbench.cli.options import pairs, refuse_given, words
     from specbench.errors import SpecbenchError

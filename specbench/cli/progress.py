@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from specbench.sweep import progress as watching
+from specbench.sweep.attach_options import ATTACH
 from specbench.sweep.plan import PlannedLaunch, PlannedMeasurement, SweepPlan
+from specbench.sweep.preflight import duration
 
 
 class SweepProgress(watching.Progress, Protocol):
@@ -43,8 +45,10 @@ class _Lines(_Quiet):
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.done = self.failed = self.total = 0
+        self.done = self.failed = self.total = self.kept = 0
+        self.begun = 0.0
         self.launches = 0
+        self.attached = False
         self.cell_started = 0.0
         self.rate = ""
 
@@ -53,11 +57,23 @@ class _Lines(_Quiet):
 
     def plan(self, plan: SweepPlan, done: int) -> None:
         self.total, self.done, self.launches = len(plan.measurements), done, len(plan.launches)
+        self.begun, self.kept = time.perf_counter(), done
         kept = f", {done} of them already done" if done else ""
-        self.print(f"{self.total} measurements on {self.launches} server starts{kept}.")
+        self.attached = any(m.cell.backend == ATTACH for m in plan.measurements)
+        where = f"in {self.launches} turns" if self.attached else f"on {self.launches} server starts"
+        self.print(f"{self.total} measurements {where}{kept}.")
 
     def launch(self, launch: PlannedLaunch, number: int) -> None:
-        self.print(f"[{number}/{self.launches}] starting {launch.id} …")
+        doing = "turn of" if self.attached else "starting"
+        self.print(f"[{number}/{self.launches}] {doing} {launch.id} …{self.left()}")
+
+    def left(self) -> str:
+        """How long the rest takes if it goes on like the measurements so far, server starts included."""
+        done = self.done - self.kept
+        if not done:
+            return ""
+        each = (time.perf_counter() - self.begun) / done
+        return f" (about {duration(each * (self.total - self.done))} left)"
 
     def ready(self, launch: PlannedLaunch, seconds: float) -> None:
         self.print(f"  {launch.id} ready after {seconds:.1f} s")

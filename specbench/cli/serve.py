@@ -7,7 +7,7 @@ from typing import Optional
 
 import typer
 
-_OF_DECODER = ("dtype", "device", "verification", "threads")
+_OF_DECODER = ("dtype", "device", "verification", "acceptance", "threads")
 
 
 def serve(
@@ -23,6 +23,9 @@ def serve(
     device: str = typer.Option("cpu", help="cpu or cuda."),
     verification: str = typer.Option(
         "rejection", help="How sampled drafts are verified: rejection, or coupled (a seed fixes the tokens)."
+    ),
+    acceptance: Optional[str] = typer.Option(  # noqa: UP045
+        None, help="Made up in the place of verdicts: synthetic:0.8. Outputs are then not the target's."
     ),
     threads: Optional[int] = typer.Option(None, min=1, help="CPU threads; all cores by default."),  # noqa: UP045
     scenario: Optional[Path] = typer.Option(  # noqa: UP045
@@ -44,6 +47,7 @@ def serve(
     from specbench.backends.reference import ReferenceBackend
     from specbench.backends.simulated import SimulatedBackend
     from specbench.cli.options import refuse_given
+    from specbench.decoder.rates import PREFIX as SYNTHETIC
     from specbench.drafter import resolve_drafter
     from specbench.errors import SpecbenchError
     from specbench.speculation import Speculation
@@ -63,7 +67,9 @@ def serve(
     elif truth is not None:
         raise SpecbenchError("--truth logs what a scenario's server does: add --scenario FILE.")
     else:
-        speculation = Speculation(method, gamma, drafter and str(resolve_drafter(method, drafter)))
+        synthetic = acceptance and acceptance.removeprefix(SYNTHETIC)
+        directory = drafter and str(resolve_drafter(method, drafter))
+        speculation = Speculation(method, gamma, directory, synthetic=synthetic)
         command = ReferenceBackend().command(
             Launch(
                 target=resolve_target(target),

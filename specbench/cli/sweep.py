@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from specbench.sweep.runner import Sweep
 
 _WHAT, _LOAD, _MONEY, _RUN = "What to measure", "Load and sampling", "Money", "The run"
+_ATTACH = "Servers that already run (attach)"
 _ENGINE = "Engines of their own (vllm)"
 
 
@@ -19,9 +20,43 @@ def sweep(
     workload: str | None = typer.Option(
         None, help="Prompt file(s), comma-separated; each is measured by itself.", rich_help_panel=_WHAT
     ),
-    backend: str | None = typer.Option(None, help="The engine: reference, vllm or simulated.", rich_help_panel=_WHAT),
+    backend: str | None = typer.Option(
+        None,
+        help="The engine: reference, vllm, sglang, tensorrt-llm, simulated, or attach for servers that already run.",
+        rich_help_panel=_WHAT,
+    ),
     target: str | None = typer.Option(
-        None, help="The model: demo, a local directory, or a hub id.", rich_help_panel=_WHAT
+        None,
+        help="The model: demo, a local directory, or a hub id. Of attached servers the name that they answer to.",
+        rich_help_panel=_WHAT,
+    ),
+    url: str | None = typer.Option(
+        None,
+        help="The server that speculates, such as http://127.0.0.1:8000. Alone: its acceptance and latency.",
+        rich_help_panel=_ATTACH,
+    ),
+    baseline_url: str | None = typer.Option(
+        None, help="The same without speculation, running beside it: what speedups are of.", rich_help_panel=_ATTACH
+    ),
+    api_key_env: str | None = typer.Option(
+        None,
+        help="Variable that holds the servers' API key. The key goes into requests and nowhere else.",
+        rich_help_panel=_ATTACH,
+    ),
+    header: list[str] | None = typer.Option(
+        None, help="Header of every request, NAME=VALUE; repeatable; kept in the run.", rich_help_panel=_ATTACH
+    ),
+    header_env: list[str] | None = typer.Option(
+        None, help="The same with a secret in a variable: NAME=VARIABLE; repeatable.", rich_help_panel=_ATTACH
+    ),
+    ca_file: Path | None = typer.Option(
+        None, help="Certificate authority to trust besides the system's, PEM.", rich_help_panel=_ATTACH
+    ),
+    allow_reset: bool | None = typer.Option(
+        None,
+        "--allow-reset/--no-allow-reset",
+        help="Empty the servers' prefix caches before each measurement, everybody's with it.",
+        rich_help_panel=_ATTACH,
     ),
     method: str | None = typer.Option(
         None,
@@ -32,7 +67,12 @@ def sweep(
     drafter: str | None = typer.Option(
         None, help="Drafter weights: draft_model=DIRECTORY, eagle3=demo.", rich_help_panel=_WHAT
     ),
-    gamma: str | None = typer.Option(None, help="Tokens proposed per step; comma-separated.", rich_help_panel=_WHAT),
+    gamma: str | None = typer.Option(
+        None,
+        help="Tokens proposed per step; comma-separated. One of them may be a schedule by batch size, as in "
+        "2,4,schedule:1=4+9=0 (docs/recommend.md).",
+        rich_help_panel=_WHAT,
+    ),
     batch_size: str | None = typer.Option(
         None, help="Requests kept in flight; comma-separated.", rich_help_panel=_WHAT
     ),
@@ -67,6 +107,12 @@ def sweep(
         help="How the reference decoder verifies sampled drafts: rejection, or coupled (a seed fixes the tokens).",
         rich_help_panel=_LOAD,
     ),
+    acceptance: str | None = typer.Option(
+        None,
+        help="Make acceptance up, to price a drafter that does not exist yet: synthetic:0.8, or a rate per draft "
+        "position. All work is done, outputs are not the target's, every figure says so (reference).",
+        rich_help_panel=_LOAD,
+    ),
     repeats: int | None = typer.Option(None, help="Measurements of a cell within one launch.", rich_help_panel=_RUN),
     replicates: int | None = typer.Option(
         None, help="Launches of each arm, interleaved; confidence intervals rest on them.", rich_help_panel=_RUN
@@ -76,9 +122,7 @@ def sweep(
         help="Add replicates until every speedup is known to so much either way, such as 3%.",
         rich_help_panel=_RUN,
     ),
-    max_replicates: int | None = typer.Option(
-        None, help="Where --until-ci stops all the same; 20 by default.", rich_help_panel=_RUN
-    ),
+    max_replicates: int | None = typer.Option(None, help="Where --until-ci stops all the same.", rich_help_panel=_RUN),
     baseline_vs_baseline: bool | None = typer.Option(
         None,
         "--baseline-vs-baseline/--no-baseline-vs-baseline",
@@ -104,7 +148,13 @@ def sweep(
     ),
     engine_arg: list[str] | None = typer.Option(
         None,
-        help="Appended to the engine's command line; repeatable: --engine-arg=--block-size=32.",
+        help="Appended to the engine's command line; repeatable: --engine-arg=--block-size=32. For TensorRT-LLM also "
+        "NAME=VALUE, into its configuration file.",
+        rich_help_panel=_ENGINE,
+    ),
+    engine_version: str | None = typer.Option(
+        None,
+        help="TensorRT-LLM's, such as 1.2.1, where neither the image's tag nor the environment tells it.",
         rich_help_panel=_ENGINE,
     ),
     tensor_parallel: int | None = typer.Option(
@@ -184,7 +234,8 @@ def sweep(
 
     Starts the engine once per method, gamma and replicate, keeps each batch size in flight in a closed loop, compares
     every output with the baseline's, and writes a report. With --request-rate requests come by the clock instead (an
-    open loop): latency is then counted from when each was due, queue included.
+    open loop): latency is then counted from when each was due, queue included. With --backend attach nothing is
+    started: it measures servers that already run, and leaves them running.
 
     Example: specbench sweep --workload workloads/chat.jsonl --method ngram --gamma 2,4 --batch-size 1,4 --gpu-price 2.5
     """
@@ -214,7 +265,7 @@ def _print_plan(config: SweepConfig, output: Path | None, *, resume: bool, as_js
     from specbench.cli.table import print_table
     from specbench.store.run import RunStore
     from specbench.sweep.plan import make_plan
-    from specbench.sweep.preflight import describe_starts
+    from specbench.sweep.preflight import describe_load, describe_starts
     from specbench.sweep.prepare import check
     from specbench.sweep.requests import request_order
 
@@ -233,11 +284,17 @@ def _print_plan(config: SweepConfig, output: Path | None, *, resume: bool, as_js
         return
     mark = "SIMULATED: " if config.is_simulated else ""
     print_table(f"{mark}Nothing was started (--dry-run)", ("launch", "measurements", "requests"), rows)
+    if config.is_attached:
+        typer.echo(
+            f"{len(plan.measurements)} measurements, taking turns at servers that run already. What they serve and how "
+            "they speculate is asked when the sweep begins."
+        )
+        return
     typer.echo(
         f"{describe_starts(plan, checked.backend.start_seconds)}; {len(plan.measurements)} measurements"
         f"{f' besides the {len(done)} that are done' if done else ''}. Starts are one per method, gamma and replicate; "
         "batch sizes and workloads share them. A measurement sends every prompt once, and at least four requests per "
-        "slot of its batch size; how long that takes, the first ones show."
+        f"slot of its batch size; in all {describe_load(plan, checked.workloads, config)}."
         f"{_more_replicates(config)}"
     )
 

@@ -11,6 +11,9 @@ from specbench.replay.records import RequestTrace
 
 _SAMPLED = "sampled outputs differ by chance at temperature > 0 under rejection verification"
 
+AS_TEXT = "compared as text"
+"""In a verdict's detail where token ids were not to be had: two outputs of one text may still be of other tokens."""
+
 Verdict = Literal["EXACT", "NEAR_TIE", "DIVERGENT", "NOT_CHECKED"]
 
 
@@ -18,7 +21,8 @@ Verdict = Literal["EXACT", "NEAR_TIE", "DIVERGENT", "NOT_CHECKED"]
 class Divergence:
     """The first token at which a request's output differs from the baseline's.
 
-    position: 0-based in the output;  a token is None where that output has ended
+    position: 0-based in the output, a token's, or a character's where only text is known;  a token is None where that
+        output has ended, or is not known
     margin:   log p_max - log p(token) under the baseline at that position; None where it was not asked for, or the
         token is not among the log-probabilities given
     """
@@ -40,13 +44,15 @@ class Comparison:
     """Outputs of one measurement against those of another.
 
     prompts:     ids of the prompts compared;  requests: how many requests that were
-    uncompared:  requests that one side lacks, that failed, or whose token ids are not known
+    uncompared:  requests that one side lacks, that failed, or whose token ids only one side knows
+    by_text:     how many of `requests` were compared as text, since neither side knows token ids
     """
 
     prompts: frozenset[str]
     requests: int
     uncompared: int
     divergences: tuple[Divergence, ...]
+    by_text: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +133,23 @@ def first_divergence(baseline: Sequence[int], output: Sequence[int]) -> int | No
 
 
 def compare(baseline: Iterable[RequestTrace], outputs: Iterable[RequestTrace]) -> Comparison:
-    """Compare two measurements of one batch size request by request (`index`), by token ids."""
+    """Compare two measurements of one batch size request by request (`index`), by token ids; by text where neither has
+    any.
+    """
     expected = {t.index: t for t in baseline}
     given = {t.index: t for t in outputs}
-    prompts, divergences, uncompared = set(), [], 0
+    prompts, divergences, uncompared, by_text = set(), [], 0, 0
     for index in sorted(expected.keys() | given.keys()):
         a, b = expected.get(index), given.get(index)
-        if a is None or b is None or _ids(a) is None or _ids(b) is None:
+        if a is None or b is None or not _comparable(a, b):
             uncompared += 1
             continue
+        by_text += a.token_ids is None
         prompts.add(b.prompt_id)
         if (divergence := _divergence(a, b)) is not None:
             divergences.append(divergence)
     compared = len(expected.keys() | given.keys()) - uncompared
-    return Comparison(frozenset(prompts), compared, uncompared, tuple(divergences))
+    return Comparison(frozenset(prompts), compared, uncompared, tuple(divergences), by_text)
 
 
 def judge(
@@ -157,14 +166,14 @@ def judge(
         temperature. Elsewhere only distributions can be compared, and the verdict is NOT_CHECKED.
     """
     if not seeded:
-        return _not_checked(_SAMPLED)
+        return not_checked(_SAMPLED)
     if baseline is None:
-        return _not_checked("there is no baseline of this batch size to compare with")
+        return not_checked("there is no baseline of this batch size to compare with")
     baseline = tuple(baseline)
     comparisons = [compare(baseline, traces) for traces in outputs]
     requests = sum(c.requests for c in comparisons)
     if not requests:
-        return _not_checked("no pair of requests has token ids on both sides")
+        return not_checked("no request was answered on both sides")
     found = [margins.of(cell_id, d) for c in comparisons for d in c.divergences]
     near_ties = tuple(d for d in found if d.is_near_tie(margins.epsilon))
     divergent = tuple(d for d in found if not d.is_near_tie(margins.epsilon))
@@ -177,7 +186,8 @@ def judge(
         requests=requests,
         near_ties=near_ties,
         divergent=divergent,
-        detail=_detail(prompts, requests, uncompared, near_ties, divergent, unprobed, margins.epsilon),
+        detail=_detail(prompts, requests, uncompared, near_ties, divergent, unprobed, margins.epsilon)
+        + _as_text(sum(c.by_text for c in comparisons)),
         unprobed=unprobed,
     )
 
@@ -188,12 +198,12 @@ def judge_baseline(runs: Sequence[Sequence[RequestTrace]], *, seeded: bool) -> E
     Where they do not, nothing is wrong with any speculation: the row is NOT_CHECKED and `noise_floor` says how often.
     """
     if not seeded:
-        return _not_checked(_SAMPLED)
-    if not any(_ids(t) for traces in runs for t in traces):
-        return _not_checked("the server gives no token ids")
+        return not_checked(_SAMPLED)
+    if not any(_output(t) for traces in runs for t in traces):
+        return not_checked("the server gives neither token ids nor text")
     own = noise_floor(runs)
     if own.differing:
-        return _not_checked(f"the baseline does not reproduce itself: {own.differing} of {own.compared} outputs differ")
+        return not_checked(f"the baseline does not reproduce itself: {own.differing} of {own.compared} outputs differ")
     prompts = len({t.prompt_id for t in runs[0]})
     again = f"; run again, all {own.compared} outputs are the same" if own.compared else ""
     return Equivalence("EXACT", prompts, len(runs[0]), (), (), f"the reference that others are compared with{again}")
@@ -211,18 +221,28 @@ def noise_floor(baselines: Sequence[Sequence[RequestTrace]]) -> NoiseFloor:
     """
     if len(baselines) < 2:
         return NoiseFloor(0, 0)
-    reference, *others = ({(t.index, t.prompt_id): _ids(t) for t in traces} for traces in baselines)
+    reference, *others = ({(t.index, t.prompt_id): _output(t) for t in traces} for traces in baselines)
     pairs = [(ids, other.get(key)) for other in others for key, ids in reference.items()]
     known = [a == b for a, b in pairs if a is not None and b is not None]
     return NoiseFloor(len(known), known.count(False))
 
 
-def _ids(trace: RequestTrace) -> tuple[int, ...] | None:
-    return trace.token_ids if trace.error is None else None
+def _output(trace: RequestTrace) -> tuple[int, ...] | str | None:
+    """Token ids, else text; None of a request that failed."""
+    if trace.error is not None:
+        return None
+    return trace.text if trace.token_ids is None else trace.token_ids
+
+
+def _comparable(a: RequestTrace, b: RequestTrace) -> bool:
+    return a.error is None and b.error is None and (a.token_ids is None) == (b.token_ids is None)
 
 
 def _divergence(baseline: RequestTrace, output: RequestTrace) -> Divergence | None:
-    expected, tokens = _ids(baseline) or (), _ids(output) or ()
+    if baseline.token_ids is None or output.token_ids is None:
+        position = first_divergence([*map(ord, baseline.text)], [*map(ord, output.text)])
+        return None if position is None else Divergence(output.index, output.prompt_id, position, None, None)
+    expected, tokens = baseline.token_ids, output.token_ids
     position = first_divergence(expected, tokens)
     if position is None:
         return None
@@ -232,7 +252,11 @@ def _divergence(baseline: RequestTrace, output: RequestTrace) -> Divergence | No
     )
 
 
-def _not_checked(reason: str) -> Equivalence:
+def _as_text(requests: int) -> str:
+    return f"; {requests} {AS_TEXT}, the server gives no token ids" if requests else ""
+
+
+def not_checked(reason: str) -> Equivalence:
     return Equivalence("NOT_CHECKED", 0, 0, (), (), f"not checked: {reason}")
 
 
@@ -247,7 +271,8 @@ def _detail(
 ) -> str:
     if divergent:
         first = divergent[0]
-        text = f"{len(divergent)} of {requests} requests differ, first at token {first.position} of {first.prompt_id}"
+        unit = "character" if first.token is None and first.baseline_token is None else "token"
+        text = f"{len(divergent)} of {requests} requests differ, first at {unit} {first.position} of {first.prompt_id}"
         if unprobed:
             text += f"; {unprobed} not probed, so rounding is not shown to explain them"
     elif near_ties:

@@ -12,7 +12,7 @@ from specbench.speculation import Speculation
 
 IDENTITY = (
     *("machine", "backend", "target", "workload", "temperature", "batch_size", "request_rate"),
-    *("method", "gamma", "drafter", "as_deployed", "again"),
+    *("method", "gamma", "schedule", "drafter", "as_deployed", "again"),
 )
 """By what cells of two runs are the same; with the machine, it tells one series from another."""
 
@@ -68,6 +68,7 @@ class Series:
     request_rate: float | None
     method: str
     gamma: int
+    schedule: str | None
     drafter: str | None
     as_deployed: bool
     again: bool
@@ -75,7 +76,9 @@ class Series:
 
     @property
     def label(self) -> str:
-        return Speculation(self.method, self.gamma, self.drafter, self.as_deployed, self.again).label
+        method = self.method.removesuffix("-synthetic").removesuffix("-schedule")
+        label = Speculation(method, self.gamma, self.drafter, self.as_deployed, self.again, self.schedule).label
+        return f"{label}{'-synthetic' * self.method.endswith('-synthetic')}"
 
     @property
     def load(self) -> str:

@@ -9,18 +9,22 @@ from pathlib import Path
 
 SUMMARIZING = (
     "acceptance.py",
+    "access.py",
     "analysis",
     "backends/base.py",
+    "comparison/fingerprint.py",
     "equivalence",
-    "gate/fingerprint.py",
+    "hardware",
     "history",
-    "planning",
     "quantities.py",
     "replay",
+    "schedule.py",
+    "simulated/mark.py",
     "speculation.py",
     "store",
     "sweep",
     "telemetry/sample.py",
+    "telemetry/throttle.py",
     "yaml_file.py",
 )
 """Code and data, under the package, that the figures of a summary depend on."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import datetime, timezone
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import pyarrow as pa
 
-from specbench.analysis.cell_summary import CellSummary
-from specbench.analysis.marks import Mark
+from specbench.analysis.cell_table import cell_row, cell_schema
 from specbench.analysis.summary import RunSummary, summarize
+from specbench.comparison.fingerprint import fingerprint, made_with
 from specbench.errors import SpecbenchError
-from specbench.gate.fingerprint import fingerprint, made_with
 from specbench.history.stamp import PREFIX, summary_path
 from specbench.store.cell_file import write_table
 from specbench.store.run import MANIFEST, RunStore
@@ -77,18 +74,11 @@ def remove_stale(run: Path, current: Path) -> None:
             old.unlink(missing_ok=True)
 
 
-def cell_schema() -> list[tuple[str, pa.DataType]]:
-    """The columns of cells.csv with their types."""
-    hints = get_type_hints(CellSummary)
-    return [(f.name, _arrow(hints[f.name])) for f in fields(CellSummary)]
-
-
 def _write(path: Path, run: Mapping[str, Any], cells: list[Mapping[str, Any]]) -> None:
     """A run without cells has one row, whose `method` is null."""
-    columns = cell_schema()
-    rows = [{"run": run, **{name: _items(cell.get(name)) for name, _ in columns}} for cell in cells or [{}]]
+    rows = [{"run": run, **cell_row(cell)} for cell in cells or [{}]]
     try:
-        table = pa.Table.from_pylist(rows, schema=pa.schema([("run", RUN), *columns]))
+        table = pa.Table.from_pylist(rows, schema=pa.schema([("run", RUN), *cell_schema()]))
     except (pa.ArrowException, TypeError) as error:
         raise SpecbenchError(
             f"{path.parent}: its figures are not of the kinds that docs/columns.md names: {error}"
@@ -136,33 +126,3 @@ def _utc(written: str | None) -> datetime | None:
 
 def _texts(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in values.items() if value is not None]
-
-
-def _items(value: Any) -> Any:
-    """Arrow takes a map as a list of pairs."""
-    return list(value.items()) if isinstance(value, dict) else value
-
-
-def _arrow(hint: Any) -> pa.DataType:
-    """The Arrow type of a field of `CellSummary`, as `to_json` writes it: mappings have texts for keys."""
-    if hint in _TYPES:
-        return _TYPES[hint]
-    origin = get_origin(hint)
-    arguments = [a for a in get_args(hint) if a not in (NoneType, Ellipsis)]
-    if origin is Literal:
-        return pa.string()
-    if origin is tuple:
-        return pa.list_(_arrow(arguments[0]))
-    if origin is Mapping:
-        return pa.map_(pa.string(), _arrow(arguments[1]))
-    (only,) = arguments  # a union with None
-    return _arrow(only)
-
-
-_TYPES = {
-    bool: pa.bool_(),
-    int: pa.int64(),
-    float: pa.float64(),
-    str: pa.string(),
-    Mark: pa.struct([("code", pa.string()), ("text", pa.string())]),
-}

@@ -20,6 +20,8 @@ _MEASUREMENT = {
     "workload": ("cell.workload", "VARCHAR"),
     "method": ("cell.speculation.method", "VARCHAR"),
     "gamma": ("cell.speculation.gamma", "BIGINT"),
+    "schedule": ("cell.speculation.schedule", "VARCHAR"),
+    "synthetic": ("cell.speculation.synthetic", "VARCHAR"),
     "as_deployed": ("cell.speculation.as_deployed", "BOOLEAN"),
     "again": ("cell.speculation.again", "BOOLEAN"),
     "drafter": ("cell.speculation.drafter", "VARCHAR"),

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from specbench.analysis.acceptance_along import EDGES
 from specbench.analysis.degenerate import was_cut_in_a_loop
 from specbench.profile import oracle
 from specbench.profile.base import Profiler
@@ -59,7 +62,7 @@ class Group:
 
 @dataclass(slots=True)
 class MethodProfile:
-    """cost: of a drafted token · by_position: by the first token of a span"""
+    """cost: of a drafted token · by_position: by bucket of output positions (EDGES)"""
 
     method: str
     cost: Cost
@@ -77,11 +80,11 @@ class MethodProfile:
             "by_category": {name: group.as_dict(cost) for name, group in sorted(self.by_category.items())},
             "by_output_position": [
                 {
-                    "from": first,
-                    "below": _below(first),
+                    "from": EDGES[bucket],
+                    "below": EDGES[bucket + 1] if bucket + 1 < len(EDGES) else None,
                     "gammas": [rates(tally, cost) for tally in tallies.values() if tally.tokens],
                 }
-                for first, tallies in sorted(self.by_position.items())
+                for bucket, tallies in sorted(self.by_position.items())
             ],
         }
 
@@ -145,25 +148,18 @@ def _add(method: MethodProfile, category: str | None, steps: Mapping[int, Steps]
         method.by_category[name] = Group.empty(gammas)
     method.by_category[name].add(steps, least_cost)
     for gamma, taken in steps.items():
-        for first, part in _by_span(taken):
-            if first not in method.by_position:
-                method.by_position[first] = {g: Tally(g) for g in gammas}
-            method.by_position[first][gamma].add(part)
+        for bucket, part in _by_bucket(taken):
+            if bucket not in method.by_position:
+                method.by_position[bucket] = {g: Tally(g) for g in gammas}
+            method.by_position[bucket][gamma].add(part)
 
 
-def _by_span(steps: Steps) -> Iterable[tuple[int, Steps]]:
-    """The steps that begin in each span of output positions: 1 to 15, 16 to 31, 32 to 63, and so on."""
-    first = 1
-    while first <= steps.at[-1]:
-        inside = (steps.at >= first) & (steps.at < _below(first))
-        if inside.any():
-            parts = (steps.at, steps.emitted, steps.drafted, steps.accepted)
-            yield first, Steps(*(part[inside] for part in parts))
-        first = _below(first)
-
-
-def _below(first: int) -> int:
-    return max(16, 2 * first)
+def _by_bucket(steps: Steps) -> Iterable[tuple[int, Steps]]:
+    """The steps that begin in each bucket of output positions, which are those of a run's report."""
+    buckets = np.searchsorted(EDGES, steps.at, side="right") - 1
+    parts = (steps.at, steps.emitted, steps.drafted, steps.accepted)
+    for bucket in np.unique(buckets):
+        yield int(bucket), Steps(*(part[buckets == bucket] for part in parts))
 
 
 def rates(tally: Tally, cost_per_token: float) -> dict[str, Any]:

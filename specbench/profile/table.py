@@ -45,11 +45,12 @@ def category_rows(method: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def position_rows(method: Mapping[str, Any], gamma: int) -> Iterator[tuple[str, ...]]:
-    """One row per span of output positions."""
+    """One row per bucket of output positions."""
     for span in method["by_output_position"]:
         row = _at(span["gammas"], gamma)
         if row:
-            yield f"{span['from']}–{span['below'] - 1}", str(row["steps"]), _number(row["mean_acceptance_length"])
+            last = "" if span["below"] is None else span["below"] - 1
+            yield f"{span['from']}–{last}", str(row["steps"]), _number(row["mean_acceptance_length"])
 
 
 def verdict(method: Mapping[str, Any]) -> str:

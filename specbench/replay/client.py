@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 
+from specbench.access import DIRECT, Access
 from specbench.replay.dialect import VLLM, Dialect
 from specbench.replay.raw_log import RawEvent, RawLog
 from specbench.replay.records import RequestTrace
@@ -24,6 +25,10 @@ REFUSED = "the server answered 4"
 """How the error of a request begins that the server would not take (HTTP 4xx)."""
 
 
+BUSY = ("the server answered 429", "the server answered 503")
+"""How it begins where the server had no room for it, or has had enough of this client."""
+
+
 class StreamingClient:
     """An async context manager around one HTTP session to one server.
 
@@ -31,6 +36,7 @@ class StreamingClient:
     by is measured apart (`specbench.replay.lag`). TCP_NODELAY is set by asyncio, and connections are not limited.
 
     timeout: seconds for a whole request;  raw_log: receives every piece of every body that is streamed
+    access: how the server is reached; its secrets stand in no trace and no log, even where the server repeats them
     """
 
     def __init__(
@@ -41,18 +47,23 @@ class StreamingClient:
         dialect: Dialect = VLLM,
         timeout: float = 600.0,
         raw_log: RawLog | None = None,
+        access: Access = DIRECT,
     ) -> None:
         self._base_url = base_url.rstrip("/")
         self._model = model
         self._dialect = dialect
         self._timeout = timeout
         self._raw_log = raw_log
+        self._access = access
 
     async def __aenter__(self) -> StreamingClient:
         tracing = aiohttp.TraceConfig()
         tracing.on_request_headers_sent.append(_note_sent)
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
+        self._session = self._access.session(
+            connector={
+                "limit": 0,
+                **({"keepalive_timeout": KEEP_ALIVE} if self._dialect.keep_alive else {"force_close": True}),
+            },
             timeout=aiohttp.ClientTimeout(total=self._timeout),
             # A compressed stream would be held back until the compressor has enough to say.
             headers={"Accept": "text/event-stream", "Accept-Encoding": "identity"},
@@ -72,7 +83,7 @@ class StreamingClient:
         """
         moments = SimpleNamespace(sent=time.perf_counter())
         due = moments.sent if scheduled is None else scheduled
-        transcript = Transcript(self._dialect)
+        transcript = Transcript(self._dialect, self._access.redact)
         try:
             await self._stream(spec, transcript, moments)
         except asyncio.TimeoutError:
@@ -85,20 +96,35 @@ class StreamingClient:
 
     async def _stream(self, spec: RequestSpec, transcript: Transcript, moments: SimpleNamespace) -> None:
         # What a user asks for in `extra` wins over what the dialect would like.
-        body = {**self._dialect.request_fields, **spec.body(self._model)}
+        body = {**self._dialect.fields(spec.path), **spec.body(self._model)}
         url = self._base_url + spec.path
-        async with self._session.post(url, json=body, trace_request_ctx=moments) as response:
+        # A redirect would carry the headers to somebody else, and be measured with the answer.
+        async with self._session.post(url, json=body, trace_request_ctx=moments, allow_redirects=False) as response:
             if response.status != 200:
-                transcript.fail(f"the server answered {response.status}: {_reason(await response.read())}")
+                answer = self._access.redact((await response.read()).decode(errors="replace"))
+                retry = response.headers.get("Retry-After")
+                after = f" (retry after {retry})" if retry else ""
+                transcript.fail(f"the server answered {response.status}{after}: {_reason(answer)}")
             elif response.content_type != "text/event-stream":
-                answer = (await response.text(errors="replace"))[:EXCERPT]
+                answer = self._access.redact(await response.text(errors="replace"))[:EXCERPT]
                 transcript.fail(f"the server answered {response.content_type} instead of a stream: {answer}")
             else:
-                async for data in response.content.iter_any():
-                    now = time.perf_counter()
-                    transcript.feed(data, now)
-                    if self._raw_log is not None:
-                        self._raw_log.write(RawEvent(spec.index, now, data))
+                await self._follow(response, spec.index, transcript)
+
+    async def _follow(self, response: aiohttp.ClientResponse, index: int, transcript: Transcript) -> None:
+        pieces: list[tuple[float, bytes]] = []
+        try:
+            async for data in response.content.iter_any():
+                now = time.perf_counter()
+                transcript.feed(data, now)
+                if self._raw_log is not None:
+                    pieces.append((now, data))
+        finally:
+            if self._raw_log is not None:  # at the end, since a secret may be cut in two by a read
+                rest = self._access.mask(b"".join(data for _, data in pieces))
+                for now, data in pieces:
+                    self._raw_log.write(RawEvent(index, now, rest[: len(data)]))
+                    rest = rest[len(data) :]
 
 
 async def _note_sent(
@@ -107,9 +133,9 @@ async def _note_sent(
     context.trace_request_ctx.sent = time.perf_counter()
 
 
-def _reason(body: bytes) -> str:
+def _reason(body: str) -> str:
     try:
         answer: Any = json.loads(body)
     except ValueError:
-        answer = body.decode(errors="replace")
+        answer = body
     return error_message(answer)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from specbench.replay.logprobs import LogprobClient, SglangLogprobClient
 from specbench.replay.records import RequestAcceptance
+
+TokenIds = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +18,23 @@ class Dialect:
 
     request_fields: added to every request body, so that tokens can be counted exactly
     acceptance: reads one event's body; None where it says nothing of acceptance
+    endpoint_fields: added to those of one endpoint, by its path
+    all_ids: reads the ids of the prompt and of the whole output from an event after the last token; None where it has
+        none, as nearly all events
+    keep_alive: whether a connection serves several requests; some servers close it under the next one
+    logprobs: how to ask for log-probabilities
     """
 
     request_fields: Mapping[str, Any]
     acceptance: Callable[[Mapping[str, Any]], RequestAcceptance | None]
+    endpoint_fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    all_ids: Callable[[Mapping[str, Any]], tuple[TokenIds | None, TokenIds] | None] = lambda event: None
+    keep_alive: bool = True
+    logprobs: type[LogprobClient] = LogprobClient
+
+    def fields(self, path: str) -> dict[str, Any]:
+        """What is added to a request to the endpoint."""
+        return {**self.request_fields, **self.endpoint_fields.get(path, {})}
 
 
 def _vllm_acceptance(event: Mapping[str, Any]) -> RequestAcceptance | None:
@@ -61,6 +77,13 @@ def _sglang_acceptance(event: Mapping[str, Any]) -> RequestAcceptance | None:
     )
 
 
+def _sglang_ids(event: Mapping[str, Any]) -> tuple[TokenIds | None, TokenIds] | None:
+    """`sglext.input_ids` and `output_ids`, the latter a list for each choice; of chats alone."""
+    told = event.get("sglext") or {}
+    output, prompt = told.get("output_ids"), told.get("input_ids")
+    return (None if prompt is None else tuple(prompt), tuple(output[0])) if output else None
+
+
 def _tensorrt_llm_acceptance(event: Mapping[str, Any]) -> RequestAcceptance | None:
     """`avg_decoded_tokens_per_iter` of the choice that ends the stream: output tokens over iterations.
 
@@ -73,6 +96,20 @@ def _tensorrt_llm_acceptance(event: Mapping[str, Any]) -> RequestAcceptance | No
         return None
     steps = round(tokens / mean) - 1
     return RequestAcceptance(steps=steps, drafted=None, accepted=tokens - 1 - steps)
+
+
+def _llama_cpp_acceptance(event: Mapping[str, Any]) -> RequestAcceptance | None:
+    """`timings` of the closing event: tokens drafted and kept, left out of a request in which nothing was drafted.
+
+    Steps follow from the tokens: one is the prefill's, every step gives one and what it accepted.
+    """
+    timings = event.get("timings")
+    if not timings:
+        return None
+    accepted: int = timings.get("draft_n_accepted", 0)
+    return RequestAcceptance(
+        steps=max(timings["predicted_n"] - 1 - accepted, 0), drafted=timings.get("draft_n", 0), accepted=accepted
+    )
 
 
 def _tuple(values: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -94,11 +131,45 @@ SGLANG = Dialect(
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},
     },
     acceptance=_sglang_acceptance,
+    endpoint_fields={
+        "/v1/completions": {"return_token_ids": True},
+        "/v1/chat/completions": {"return_input_ids_in_sglext": True, "return_output_ids_in_sglext": True},
+    },
+    all_ids=_sglang_ids,
+    logprobs=SglangLogprobClient,
 )
-"""SGLang: tokens are counted by the usage in every event, it sends no ids on OpenAI's endpoints."""
+"""SGLang. Events of a completion carry their ids, those of a chat do not, and are refused if asked to: there tokens are
+counted by the usage in every event, and all ids come at the end.
+"""
 
 TENSORRT_LLM = Dialect(
     request_fields={"stream_options": {"include_usage": True, "continuous_usage_stats": True}},
     acceptance=_tensorrt_llm_acceptance,
 )
 """TensorRT-LLM, which refuses a request with a field that it does not know."""
+
+LLAMA_CPP = Dialect(
+    request_fields={
+        "stream_options": {"include_usage": True},
+        # It answers from the cache of an earlier prompt, and cuts the distribution, unless a request says otherwise.
+        "cache_prompt": False,
+        "top_k": 0,
+        "min_p": 0,
+    },
+    acceptance=_llama_cpp_acceptance,
+    keep_alive=False,  # promised in its headers, and closed after every stream
+)
+"""llama.cpp's server: no token ids, usage at the end alone."""
+
+
+def _nothing(event: Mapping[str, Any]) -> None:
+    """What a server tells of acceptance that has no words for it."""
+
+
+OPENAI_CONTINUOUS = Dialect(
+    request_fields={"stream_options": {"include_usage": True, "continuous_usage_stats": True}}, acceptance=_nothing
+)
+"""Any server that counts tokens in every event."""
+
+OPENAI = Dialect(request_fields={"stream_options": {"include_usage": True}}, acceptance=_nothing)
+"""OpenAI's protocol as it is documented: usage at the end alone. Text Generation Inference, hosted APIs."""

@@ -53,6 +53,28 @@ class LogprobClient:
         return Continuation(tuple(choice["token_ids"]), tuple({_id(k): v for k, v in each.items()} for each in top))
 
 
+class SglangLogprobClient(LogprobClient):
+    """The same of an SGLang server, whose own endpoint gives log-probabilities by id; OpenAI's gives them by text."""
+
+    async def go_on(
+        self, prompt: Sequence[int], *, max_tokens: int = 1, logprobs: int = ALTERNATIVES, **sampling: float
+    ) -> Continuation:
+        given = {"sampling_seed" if name == "seed" else name: value for name, value in sampling.items()}
+        body = {
+            "input_ids": list(prompt),
+            "sampling_params": {"max_new_tokens": max_tokens, "temperature": 0, **given},
+            "return_logprob": True,
+            "top_logprobs_num": logprobs,
+        }
+        async with self._session.post("/generate", json=body) as response:
+            response.raise_for_status()
+            answer = await response.json()
+        top = answer["meta_info"]["output_top_logprobs"]  # (log-probability, id, text) of each
+        return Continuation(
+            tuple(answer["output_ids"]), tuple({token: value for value, token, *_ in each} for each in top)
+        )
+
+
 def _id(name: str) -> int:
     if not name.startswith(_PREFIX):
         raise ValueError(f"expected token ids in log-probabilities; got {name!r}")

@@ -43,7 +43,7 @@ class RawLog:
 
 
 def read_raw_log(path: Path) -> Iterator[RawEvent]:
-    """The events of a log, in the order in which they arrived."""
+    """The events of a log: request by request as these ended, each in the order in which they arrived."""
     with path.open(encoding="ascii") as lines:
         for line in lines:
             index, time, text = json.loads(line)

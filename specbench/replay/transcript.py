@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from specbench.replay.counting import StreamedChunk, UncountableStream, tokens_per_chunk
@@ -24,13 +24,17 @@ class Transcript:
 
     A server that misbehaves (an error event, broken JSON, an end without a finish reason) never raises here:
     the first thing that went wrong is the trace's `error`, and what arrived before it is kept.
+
+    redact: takes secrets out of whatever the server sent
     """
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, redact: Callable[[str], str] = str) -> None:
         self._dialect = dialect
+        self._redact = redact
         self._parser = SSEParser()
         self._chunks: list[StreamedChunk] = []
         self._prompt_token_ids: tuple[int, ...] | None = None
+        self._all_ids: tuple[int, ...] | None = None
         self._prompt_tokens: int | None = None
         self._finish_reason: str | None = None
         self._acceptance: RequestAcceptance | None = None
@@ -41,6 +45,7 @@ class Transcript:
         for event in self._parser.feed(data):
             if event == "[DONE]":
                 continue
+            event = self._redact(event)
             try:
                 self._read(json.loads(event), time)
             except (ValueError, TypeError, KeyError, AttributeError):
@@ -69,7 +74,7 @@ class Transcript:
             output_tokens=sum(counts),
             prompt_token_ids=self._prompt_token_ids,
             token_ids=token_ids,
-            text="".join(chunk.text for chunk in self._chunks),
+            text=self._redact("".join(chunk.text for chunk in self._chunks)),
             finish_reason=self._finish_reason,
             error=self._error,
             seed=spec.seed,
@@ -84,6 +89,8 @@ class Transcript:
         if (prompt_tokens := _count(usage, "prompt_tokens")) is not None:
             self._prompt_tokens = prompt_tokens
         self._read_acceptance(event)
+        if (ids := self._dialect.all_ids(event)) is not None:
+            self._prompt_token_ids, self._all_ids = ids
         choice = next(iter(event.get("choices") or ()), None)
         # vLLM puts the prompt's ids into the choice of a completion, and beside the choices of a chat.
         prompt_ids = event.get("prompt_token_ids") or (choice or {}).get("prompt_token_ids")
@@ -116,7 +123,9 @@ class Transcript:
             self.fail(f"{error}.")
             return [0] * len(self._chunks), None
         if not any(chunk.token_ids for chunk in self._chunks):
-            return counts, None
+            if self._all_ids is not None and len(self._all_ids) != sum(counts):
+                logger.warning("the server reports %d tokens in usage but sent %d ids", sum(counts), len(self._all_ids))
+            return counts, self._all_ids
         usage = [chunk.completion_tokens for chunk in self._chunks if chunk.completion_tokens is not None]
         if usage and usage[-1] != sum(counts):
             logger.warning("the server reports %d tokens in usage but sent %d token ids", usage[-1], sum(counts))

@@ -3,32 +3,48 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.summary import RunSummary
 from specbench.report import figures
+from specbench.report.fitting import cut, fitted
 from specbench.report.inline_text import inline
 from specbench.report.open_loop import NOTE, open_loop_rows
 from specbench.report.plots import Plot
 from specbench.report.recipe import COMMAND, config_yaml, made_with
 
+_WHOLE = "report.html and report.json"
+_MOST_LETTERS_OF_A_LOG = 1_500
+
 
 def render_markdown(summary: RunSummary, plots: Iterable[Plot]) -> str:
-    """`plots` are linked as NAME.png beside the file."""
-    parts = [f"# {summary.headline}", inline(summary.text)]
-    parts += [f"Run {inline(summary.run)} on {inline(summary.machine)}."]
-    parts += [_cells(summary), _marks(summary.cells)]
-    parts += [f"![{plot.caption}]({plot.name}.png)\n\n*{plot.caption}*" for plot in plots]
-    parts += [_break_even(summary), _outputs(summary), _failures(summary), _recipe(summary)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    """`plots` are linked as NAME.png beside the file. Fits a comment on a pull request: of a large run tables are cut,
+    and say where the whole is.
+    """
+    shown = [f"![{plot.caption}]({plot.name}.png)\n\n*{plot.caption}*" for plot in plots]
+    return fitted(lambda most: "\n\n".join(part for part in _parts(summary, shown, most) if part) + "\n")
 
 
-def _cells(summary: RunSummary) -> str:
+def _parts(summary: RunSummary, plots: Sequence[str], most: int | None) -> Iterator[str]:
+    """most: rows of a table or a list"""
+    yield f"# {summary.headline}"
+    yield inline(summary.text)
+    yield f"Run {inline(summary.run)} on {inline(summary.machine)}."
+    yield _cells(summary, most)
+    yield _marks(summary.cells, most)
+    yield from plots
+    yield _break_even(summary, most)
+    yield _outputs(summary, most)
+    yield _failures(summary, most)
+    yield _recipe(summary, most)
+
+
+def _cells(summary: RunSummary, most: int | None) -> str:
     if summary.cells and summary.cells[0].is_open_loop:
         served = open_loop_rows(summary.cells)
         lines = [[c.workload, *row.values()] for c, row in zip(summary.cells, served, strict=True)]
-        return f"{_table(['workload', *served[0]], lines)}\n\n{NOTE}"
+        return f"{_table(['workload', *served[0]], lines, most)}\n\n{NOTE}"
     currency = next((c.currency for c in summary.cells if c.currency), None)
     header = ["workload", "method", "batch", "tok/s", "speedup [95%]", "AL [95%] (degenerate)", "accepted / drafted"]
     header += ["TTFT p50 / p95 ms", "TPOT p50 / p95 ms", f"{currency or 'cost'} / M tokens", "saving", "outputs"]
@@ -50,20 +66,20 @@ def _cells(summary: RunSummary) -> str:
         for c in summary.cells
     ]
     note = "AL: tokens per step. In parentheses: degenerate requests (loops or empty), left out of AL and latency."
-    return f"{_table(header, rows)}\n\n{note}" if rows else "No cell was measured."
+    return f"{_table(header, rows, most)}\n\n{note}" if rows else "No cell was measured."
 
 
-def _marks(cells: Sequence[CellSummary]) -> str:
+def _marks(cells: Sequence[CellSummary], most: int | None) -> str:
     lines = [f"- {c.label}, {c.load_in_words}, {inline(c.workload)}: {inline(m.text)}" for c in cells for m in c.marks]
-    return "\\* Marked:\n\n" + "\n".join(lines) if lines else ""
+    return "\\* Marked:\n\n" + "\n".join(cut(lines, most, _WHOLE)) if lines else ""
 
 
-def _break_even(summary: RunSummary) -> str:
+def _break_even(summary: RunSummary, most: int | None) -> str:
     lines = [f"- {b.method} γ{b.gamma} on {inline(b.workload)}: {b.crossing.text}." for b in summary.break_even]
-    return "## Break-even\n\n" + "\n".join(lines) if lines else ""
+    return "## Break-even\n\n" + "\n".join(cut(lines, most, _WHOLE)) if lines else ""
 
 
-def _outputs(summary: RunSummary) -> str:
+def _outputs(summary: RunSummary, most: int | None) -> str:
     checked = [c for c in summary.cells if c.status == "ok" and c.is_speculative]
     if not checked:
         return ""
@@ -74,34 +90,34 @@ def _outputs(summary: RunSummary) -> str:
         if floor.compared
         else "Noise floor: not known, the baseline was measured once."
     )
-    table = _table(["workload", "method", "load", "outputs", "detail"], rows)
+    table = _table(["workload", "method", "load", "outputs", "detail"], rows, most)
     return f"## Are outputs unchanged?\n\n{noise}\n\n{table}"
 
 
-def _failures(summary: RunSummary) -> str:
+def _failures(summary: RunSummary, most: int | None) -> str:
     if not summary.failures:
         return ""
-    parts = ["## Failures"]
+    parts = []
     for failure in summary.failures:
-        log = failure.log_tail or "(no log)"
+        log = (failure.log_tail or "(no log)")[0 if most is None else -_MOST_LETTERS_OF_A_LOG :]
         title = html.escape(f"{failure.measurement}: {failure.error}".replace("\n", " "), quote=False)
         parts.append(f"<details><summary>{title}</summary>\n\n{_fenced('text', log)}\n\n</details>")
-    return "\n\n".join(parts)
+    return "\n\n".join(["## Failures", *cut(parts, most, _WHOLE)])
 
 
-def _recipe(summary: RunSummary) -> str:
-    made = _table(["made with", ""], [list(pair) for pair in made_with(summary)])
+def _recipe(summary: RunSummary, most: int | None) -> str:
+    made = _table(["made with", ""], [list(pair) for pair in made_with(summary)], most)
     config = _fenced("yaml", config_yaml(summary).rstrip())
     return f"<details><summary>How to make this run again</summary>\n\n`{COMMAND}`\n\n{config}\n\n{made}\n\n</details>"
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [
-        [inline(name) for name in header],
-        ["---"] * len(header),
-        *([inline(value) for value in row] for row in rows),
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], most: int | None) -> str:
+    lines = [_row(map(inline, row)) for row in rows]
+    return "\n".join([_row(map(inline, header)), _row(["---"] * len(header)), *cut(lines, most, _WHOLE)])
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _fenced(language: str, text: str) -> str:

@@ -37,7 +37,7 @@ def render_summary(summary: RunSummary) -> RenderableType:
         cells = [c for c in summary.cells if c.workload == workload]
         parts += [_open_loop_table(workload, cells) if cells[0].is_open_loop else _table(workload, cells), Text()]
     parts += [Text(note, style="dim") for note in _notes(summary)]
-    heading = Text("SIMULATED: " if summary.is_simulated else "", style="bold")
+    heading = Text(summary.mark, style="bold")
     if len(set(summary.by_workload.values())) > 1:
         for workload, decision in summary.by_workload.items():
             heading.append(_heading(f"{workload}: ", decision)).append("\n")
@@ -55,7 +55,7 @@ def _heading(name: str, decision: Decision) -> Text:
 def _table(workload: str, cells: Sequence[CellSummary]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, title=workload, title_justify="left")
     table.add_column("method", no_wrap=True)
-    for name in ("batch", "tok/s", "speedup [95%]", "AL", "TPOT\nms", "cost/M"):
+    for name in ("batch", "tok/s", "speedup [95%]", "AL", "TPOT\np50 ms", "cost/M"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("outputs", no_wrap=True)
     for cell in cells:
@@ -91,6 +91,8 @@ def _notes(summary: RunSummary) -> list[str]:
         notes.append(f"{NOTE} Milliseconds.")
     if currency := next((c.currency for c in summary.cells if c.currency), None):
         notes.append(f"cost/M: {currency} per million output tokens, the whole rent put on output.")
+    if any(c.mean_acceptance_length is not None and not c.is_open_loop for c in summary.cells):
+        notes.append("AL: acceptance length, tokens per verification step, the target's own included.")
     if any(c.degenerate_requests for c in summary.cells):
         notes.append("AL (n): n degenerate requests (loops or empty) are left out of AL and latency.")
     if any(c.status == "ok" and c.output_tokens_per_s is None and not c.is_open_loop for c in summary.cells):

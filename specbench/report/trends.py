@@ -16,7 +16,7 @@ from specbench.history.series import Point, Series
 from specbench.report.style import INK, RC, LineStyle, line_styles
 from specbench.store.atomic import replacing
 
-_PANEL_WIDTH, _PANEL_HEIGHT, _DPI = 3.9, 2.7, 130
+_PANEL_WIDTH, _PANEL_HEIGHT, _DPI = 3.3, 2.1, 160
 _MOST_PANELS = 24
 _MOST_DATES = 5
 _SPREAD = 0.3
@@ -80,12 +80,12 @@ def _panel(axes: Any, series: Sequence[Series], metric: str, styles: dict[tuple[
         )  # fmt: skip
     if metric.endswith("speedup"):
         axes.axhline(1, color=INK, linewidth=0.8, linestyle=":")
-    axes.set_title(textwrap.fill(f"{series[0].load}, {series[0].place}", 48), fontsize=8.5)
+    axes.set_title(textwrap.fill(f"{series[0].load}, {series[0].place}", 48), fontsize=7.5)
     axes.set(ylabel=metric.replace("_", " "))
     names = list(order)
     shown = sorted({round(i * (len(names) - 1) / max(1, _MOST_DATES - 1)) for i in range(_MOST_DATES)})
     axes.xaxis.set_major_locator(FixedLocator(shown))
-    axes.set_xticks(shown, [_date(dates[names[i]]) for i in shown], fontsize=8, rotation=20, ha="right")
+    axes.set_xticks(shown, [_date(dates[names[i]]) for i in shown], fontsize=7, rotation=20, ha="right")
     axes.set_xlim(-0.5, len(names) - 0.5)
 
 

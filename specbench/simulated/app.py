@@ -12,6 +12,7 @@ from aiohttp import web
 from specbench.simulated.chunking import Chunk
 from specbench.simulated.engine import SimulatedEngine
 from specbench.simulated.formats.base import EngineFormat, Json
+from specbench.simulated.mark import HEADER
 from specbench.simulated.request import Emission, Running
 from specbench.simulated.sending import Sender
 from specbench.simulated.tokens import chat_text, prompt_tokens, token_text
@@ -44,7 +45,11 @@ class SimulatedApp:
         )
         if self._engine.scenario.engine == "sglang":
             app.add_routes([web.post("/generate", self._generate)])
+        app.on_response_prepare.append(self._mark)
         return web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
+
+    async def _mark(self, request: web.Request, response: web.StreamResponse) -> None:
+        response.headers[HEADER] = self._engine.scenario.name
 
     async def _health(self, request: web.Request) -> web.Response:
         if time.perf_counter() < self._ready_at:
@@ -71,6 +76,7 @@ class SimulatedApp:
             "scenario": engine.scenario.name,
             "method": engine.method,
             "gamma": engine.gamma,
+            "schedule": engine.schedule,
             "max_batch_size": engine.max_batch_size,
             "max_model_len": engine.max_model_len,
             "prefix_caching": engine.prefix_caching,

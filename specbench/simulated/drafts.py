@@ -41,14 +41,18 @@ class Drafts:
         drifted = [_shifted(p, shift) for p in acceptance.probabilities(gamma)]
         self._probabilities = _correlated(drifted, drafting.spread, source.random())
 
-    def next(self) -> Draft:
-        """The next step's draft. Position k is judged only where all before it were right."""
-        if not self._gamma or (self._found < 1 and self._source.random() >= self._found):
+    def next(self, gamma: int | None = None) -> Draft:
+        """The next step's draft. Position k is judged only where all before it were right.
+
+        gamma: tokens that this step may propose, where a schedule says fewer
+        """
+        gamma = self._gamma if gamma is None else gamma
+        if not gamma or (self._found < 1 and self._source.random() >= self._found):
             return Draft(0, 0)
         accepted = 0
-        while accepted < self._gamma and self._source.random() < self._probabilities[accepted]:
+        while accepted < gamma and self._source.random() < self._probabilities[accepted]:
             accepted += 1
-        return Draft(self._gamma, accepted)
+        return Draft(gamma, accepted)
 
 
 def _shifted(p: float, shift: float) -> float:

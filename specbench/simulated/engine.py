@@ -11,7 +11,9 @@ import random
 import re
 import time
 from collections import deque
+from typing import Any
 
+from specbench.schedule import Schedule
 from specbench.simulated.drafts import Draft, Drafts
 from specbench.simulated.pace import Pace
 from specbench.simulated.request import Emission, Running
@@ -24,9 +26,15 @@ from specbench.wire.service import GenerationRequest, RequestError
 CACHE_BLOCK = 16
 """Prompt tokens that the prefix cache keeps together."""
 
+TENSORRT_LLM_BLOCK = 32
+"""Tokens of a block as that engine counts its cache."""
+
 
 class SimulatedEngine:
-    """The engine behind the HTTP server. Make it inside the event loop that serves it, and keep `run` going."""
+    """The engine behind the HTTP server. Make it inside the event loop that serves it, and keep `run` going.
+
+    schedule: gamma by the number of running requests, as `Schedule.parse` reads it; then `gamma` is its largest
+    """
 
     def __init__(
         self,
@@ -38,8 +46,11 @@ class SimulatedEngine:
         max_batch_size: int = 8,
         max_model_len: int = 2048,
         prefix_caching: bool = False,
+        schedule: str | None = None,
     ) -> None:
         self.scenario, self.truth = scenario, truth
+        self.schedule = schedule
+        self._schedule = Schedule.parse(schedule) if schedule else None
         self.method, self.gamma = method, gamma
         self.max_batch_size = min(max_batch_size, scenario.max_batch_size or max_batch_size)
         self.max_model_len = max_model_len
@@ -47,7 +58,7 @@ class SimulatedEngine:
         self.tally = Tally(scenario.counters, gamma, truth)
         self.failure: str | None = None
         self._drafting = scenario.drafting_of(method)
-        self._pace = Pace(scenario.step, scenario.prefill, self._drafting, gamma, random.Random())
+        self._pace = Pace(scenario.step, scenario.prefill, self._drafting, random.Random())
         self._started = time.perf_counter()
         self._arrivals = 0
         self._iterations = 0
@@ -86,7 +97,8 @@ class SimulatedEngine:
         if self.scenario.output.degenerate is not None and output.is_degenerate:
             acceptance = Acceptance(alpha=self.scenario.output.degenerate.alpha)
         # By prompt and seed, not by order: a run that was interrupted and goes on draws the same.
-        source = random.Random(f"{self.scenario.seed}/{self.method}/{self.gamma}/{prompt}/{request.seed}")
+        drafting = f"{self.method}/{self.schedule or self.gamma}"
+        source = random.Random(f"{self.scenario.seed}/{drafting}/{prompt}/{request.seed}")
         running = Running(
             number=number,
             rank=number % self.scenario.counters.ranks,
@@ -173,14 +185,15 @@ class SimulatedEngine:
 
     async def _decode(self, clock: float) -> float:
         batch = list(self._running)
-        seconds = self._pace.step(len(batch), sum(running.context for running in batch))
+        gamma = self._schedule.at(len(batch)) if self._schedule else self.gamma
+        seconds = self._pace.step(len(batch), sum(running.context for running in batch), gamma)
         end = clock + seconds
         await _sleep_until(end)
         steps = []
         for running in batch:
             if running not in self._running:
                 continue
-            draft = running.drafts.next()
+            draft = running.drafts.next(gamma)
             emission = running.emit(draft)
             steps.append((draft, emission))
             running.steps.append((draft.drafted, self.tally.counted(draft, len(emission.tokens))))
@@ -233,6 +246,8 @@ class SimulatedEngine:
                 "iterLatencyMS": seconds * 1000,
                 "numActiveRequests": len(self._running),
                 "numQueuedRequests": len(self._waiting),
+                "maxBatchSizeRuntime": self.max_batch_size,
+                **({} if (capacity := self.scenario.kv_capacity_tokens) is None else self._cache_stats(capacity)),
                 "inflightBatchingStats": {
                     "numContextRequests": len(context),
                     "numGenRequests": len(steps),
@@ -246,6 +261,11 @@ class SimulatedEngine:
                 },
             }
         )
+
+    def _cache_stats(self, capacity: int) -> dict[str, Any]:
+        used = sum(-(-running.context // TENSORRT_LLM_BLOCK) for running in self._running)
+        blocks = {"maxNumBlocks": capacity // TENSORRT_LLM_BLOCK, "usedNumBlocks": used}
+        return {"kvCacheStats": {**blocks, "tokensPerBlock": TENSORRT_LLM_BLOCK}}
 
 
 async def _sleep_until(deadline: float) -> None:

@@ -53,6 +53,10 @@ class Running:
             self.finish_reason = "stop" if natural == end else "length"
         return Emission(tokens, draft, self.finish_reason)
 
+    def token_ids(self) -> list[int]:
+        """All that it has given so far."""
+        return [self.output.token(i, ignore_eos=self.ignore_eos) for i in range(self.emitted)]
+
     def hand_over(self, result: Emission | Exception) -> None:
         self._passes.put_nowait(result)
 

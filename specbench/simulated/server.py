@@ -20,6 +20,7 @@ from specbench.errors import SpecbenchError
 from specbench.simulated.app import SimulatedApp
 from specbench.simulated.engine import SimulatedEngine
 from specbench.simulated.formats import FORMATS
+from specbench.simulated.formats.base import EngineFormat
 from specbench.simulated.scenario import Scenario, load_scenario
 from specbench.simulated.truth import TruthLog
 from specbench.wire.process import die_with_parent, serve_until_stopped
@@ -35,14 +36,20 @@ class ServerOptions:
     max_batch_size: int = 8
     max_model_len: int = 2048
     prefix_caching: bool = False
+    schedule: str | None = None
     truth: Path | None = None
     host: str = "127.0.0.1"
     port: int = 0
 
 
 @asynccontextmanager
-async def simulated(scenario: Scenario, options: ServerOptions) -> AsyncIterator[web.AppRunner]:
-    """A running engine with its HTTP application, not yet bound to a port."""
+async def simulated(
+    scenario: Scenario, options: ServerOptions, engine_format: type[EngineFormat] | None = None
+) -> AsyncIterator[web.AppRunner]:
+    """A running engine with its HTTP application, not yet bound to a port.
+
+    engine_format: that of the scenario's engine without one
+    """
     truth = TruthLog(options.truth)
     engine = SimulatedEngine(
         scenario,
@@ -52,8 +59,10 @@ async def simulated(scenario: Scenario, options: ServerOptions) -> AsyncIterator
         max_batch_size=options.max_batch_size,
         max_model_len=options.max_model_len,
         prefix_caching=options.prefix_caching,
+        schedule=options.schedule,
     )
-    runner = SimulatedApp(engine, FORMATS[scenario.engine](engine, options.model_name)).make_runner()
+    speaks = engine_format or FORMATS[scenario.engine]
+    runner = SimulatedApp(engine, speaks(engine, options.model_name)).make_runner()
     work = asyncio.create_task(engine.run())
     try:
         await runner.setup()
@@ -66,9 +75,9 @@ async def simulated(scenario: Scenario, options: ServerOptions) -> AsyncIterator
         truth.close()
 
 
-async def serve(scenario: Scenario, options: ServerOptions) -> None:
+async def serve(scenario: Scenario, options: ServerOptions, engine_format: type[EngineFormat] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
-    async with simulated(scenario, options) as runner:
+    async with simulated(scenario, options, engine_format) as runner:
         await serve_until_stopped(runner, options.host, options.port)
 
 
@@ -91,6 +100,7 @@ def main() -> None:
                     max_batch_size=options.max_batch_size,
                     max_model_len=options.max_model_len,
                     prefix_caching=options.prefix_caching,
+                    schedule=options.schedule,
                     truth=options.truth,
                     host=options.host,
                     port=options.port,
@@ -107,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--served-model-name", default="simulated", help="name in requests and answers")
     parser.add_argument("--method", default="none", help="whose acceptance and cost the scenario is asked for")
     parser.add_argument("--gamma", type=int, default=0, help="tokens drafted per step; 0 with method none")
+    parser.add_argument("--schedule", help="gamma by running requests, such as 1=4+5=2+9=0; --gamma is its largest")
     parser.add_argument("--max-batch-size", type=int, default=8, help="requests decoded together")
     parser.add_argument("--max-model-len", type=int, default=2048, help="prompt and output tokens per request")
     parser.add_argument("--prefix-caching", action="store_true", help="prompts seen before are prefilled faster")

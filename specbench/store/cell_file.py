@@ -88,14 +88,15 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def measurement_to_json(measurement: Measurement) -> dict[str, Any]:
-    """Everything but the traces. Telemetry becomes columns, which are a tenth of the size of rows."""
+    """Everything but the traces. Telemetry becomes columns, which are a tenth of the size of rows; empty ones are not
+    kept.
+    """
     scalars = (f.name for f in fields(Measurement) if f.name not in ("traces", "telemetry"))
     record = {name: getattr(measurement, name) for name in scalars}
     record["cell"] = asdict(measurement.cell)
     record["counters"] = asdict(measurement.counters) if measurement.counters else None
-    record["telemetry"] = {
-        f.name: [getattr(sample, f.name) for sample in measurement.telemetry] for f in fields(Sample)
-    }
+    columns = {f.name: [getattr(sample, f.name) for sample in measurement.telemetry] for f in fields(Sample)}
+    record["telemetry"] = {name: values for name, values in columns.items() if any(v is not None for v in values)}
     return record
 
 
@@ -103,14 +104,17 @@ def measurement_from_json(record: Mapping[str, Any], request_rows: Iterable[Mapp
     """The inverse of `measurement_to_json`, given the rows of the measurement's requests."""
     cell = dict(record["cell"])
     telemetry = record["telemetry"]
-    columns = [telemetry[f.name] for f in fields(Sample)]
+    names = [f.name for f in fields(Sample) if f.name in telemetry]  # the others were empty, or not yet known
     return Measurement(
         **{
             **record,
             "cell": Cell(**{**cell, "speculation": Speculation(**cell["speculation"])}),
             "counters": _counters(record["counters"]),
             "traces": tuple(_trace(row) for row in request_rows),
-            "telemetry": tuple(Sample(*values) for values in zip(*columns, strict=True)),
+            "telemetry": tuple(
+                Sample(**dict(zip(names, values, strict=True)))
+                for values in zip(*(telemetry[name] for name in names), strict=True)
+            ),
         }
     )
 

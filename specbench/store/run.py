@@ -15,6 +15,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from specbench.errors import SpecbenchError
+from specbench.simulated.mark import CONTRACT_SERVER
 from specbench.store import cell_file
 from specbench.store.atomic import replacing
 from specbench.store.measurement import Measurement
@@ -78,6 +80,21 @@ class RunStore:
         """Whether no engine ran and the figures come from a scenario."""
         return "simulated" in self.manifest
 
+    @property
+    def is_of_contract_server(self) -> bool:
+        """Whether a known-truth server answered in the place of the engine that was asked for."""
+        return CONTRACT_SERVER in (self.read_json(MANIFEST) or {}).get("simulated", {})
+
+    def mark_contract_server(self) -> None:
+        """Note that it is so: from here on nothing takes the run's figures for an engine's."""
+        if self.is_of_contract_server:
+            return
+        backend = self.manifest["config"]["backend"]
+        machine = f"SIMULATED hardware ({CONTRACT_SERVER} in the place of {backend}, no engine ran)"
+        marks = {"hardware": {"kind": machine}, "simulated": {CONTRACT_SERVER: backend}}
+        self.write_json(MANIFEST, {**self.manifest, **marks})
+        del self.manifest  # what was cached
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run while measuring into it. Raises SpecbenchError while another process does."""
@@ -106,6 +123,8 @@ class RunStore:
         """All measurements, in the order in which they were taken. A cell file wins over the compacted tables."""
         found = {m.id: m for m in self._compacted()}
         found |= {m.id: m for m in map(cell_file.read, sorted((self.path / "cells").glob("*.parquet")))}
+        if found and self.is_of_contract_server:
+            found = {name: replace(m, cell=replace(m.cell, backend=CONTRACT_SERVER)) for name, m in found.items()}
         return sorted(found.values(), key=lambda m: (m.started_at, m.id))
 
     def compact(self) -> None:
@@ -117,7 +136,9 @@ class RunStore:
             for m in measurements
             for s in m.telemetry
         ]
-        cell_file.write_table(self.path / "telemetry.parquet", pa.Table.from_pylist(telemetry, schema=_TELEMETRY))
+        cell_file.write_table(
+            self.path / "telemetry.parquet", pa.Table.from_pylist(telemetry, schema=TELEMETRY_COLUMNS)
+        )
         rows = [_measurement_row(m) for m in measurements]
         cell_file.write_table(self.path / "measurements.parquet", pa.Table.from_pylist(rows))
         for path in (self.path / "cells").glob("*.parquet"):
@@ -152,7 +173,7 @@ class RunStore:
         return [cell_file.measurement_from_json(record, requests[record["id"]]) for record in records]
 
 
-_TELEMETRY = pa.schema(
+TELEMETRY_COLUMNS = pa.schema(
     [
         ("measurement", pa.string()),
         ("time", pa.float64()),
@@ -161,6 +182,18 @@ _TELEMETRY = pa.schema(
         ("utilization_percent", pa.float64()),
         ("power_watts", pa.float64()),
         ("sm_clock_mhz", pa.float64()),
+        ("device_memory_bytes", pa.int64()),
+        ("memory_utilization_percent", pa.float64()),
+        ("power_instant_watts", pa.float64()),
+        ("energy_joules", pa.float64()),
+        ("memory_clock_mhz", pa.float64()),
+        ("temperature_celsius", pa.float64()),
+        ("throttle", pa.string()),
+        ("sm_activity_percent", pa.float64()),
+        ("tensor_activity_percent", pa.float64()),
+        ("dram_activity_percent", pa.float64()),
+        ("pcie_sent_bytes_per_s", pa.float64()),
+        ("pcie_received_bytes_per_s", pa.float64()),
     ]
 )
 
@@ -173,7 +206,7 @@ def _measurement_row(m: Measurement) -> dict[str, Any]:
         "backend": m.cell.backend,
         "target": m.cell.target,
         "workload": m.cell.workload,
-        "method": m.cell.speculation.method,
+        "method": m.cell.speculation.name,
         "gamma": m.cell.speculation.gamma,
         "batch_size": m.cell.batch_size,
         "request_rate": m.cell.request_rate,

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ByteSize, Field, ValidationError, field_validator, model_validator
 
 from specbench.backends.base import Container, EngineOptions
+from specbench.decoder.rates import PREFIX as SYNTHETIC
+from specbench.decoder.rates import check_rates, parse_rates
 from specbench.errors import SpecbenchError
 from specbench.paths import expand_home
 from specbench.quantities import (
     Engineering,
+    Gamma,
     Gpus,
     LatencyBounds,
     NotTruth,
@@ -28,8 +32,10 @@ from specbench.quantities import (
     WholeNumber,
 )
 from specbench.replay.arrivals import Arrival, parse_arrival
-from specbench.speculation import AGAIN, AS_DEPLOYED, BASELINE, DRAFTERLESS, METHODS, Speculation
+from specbench.schedule import Schedule
+from specbench.speculation import AGAIN, AS_DEPLOYED, BASELINE, DRAFTERLESS, METHODS, UNKNOWN, Speculation
 from specbench.store.atomic import replacing
+from specbench.sweep.attach_options import ATTACH, UNSHOWN, AttachOptions
 from specbench.yaml_file import read_mapping
 
 MAX_TEMPERATURE = 2
@@ -48,10 +54,8 @@ MAX_REQUESTS = 10_000_000
 """Beyond what any server or hour takes, and a typo more than that would hang."""
 
 
-class SweepConfig(BaseModel):
+class SweepConfig(AttachOptions):
     """What to measure, on what, and what a GPU-hour costs. Every field is a flag of `specbench sweep`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     workload: tuple[Path, ...] = Field(min_length=1, description="prompt files; each is measured by itself")
     backend: str = Field("reference", description="the engine that serves the target")
@@ -60,7 +64,9 @@ class SweepConfig(BaseModel):
         ("ngram",), description="speculation methods; the baseline `none` is always measured"
     )
     drafter: Mapping[str, str] = Field(default_factory=dict, description="drafter weights by method")
-    gamma: tuple[PositiveInt, ...] = Field((4,), min_length=1, description="tokens proposed per step")
+    gamma: tuple[Gamma, ...] = Field(
+        (4,), description="tokens proposed per step, or one schedule:1=4+5=2+9=0 by batch size"
+    )
     batch_size: tuple[Annotated[PositiveInt, Field(le=MAX_BATCH_SIZE)], ...] = Field(
         (1, 4), min_length=1, description="requests kept in flight"
     )
@@ -79,6 +85,9 @@ class SweepConfig(BaseModel):
     top_k: WholeNumber = Field(0, ge=0, description="0 keeps the whole vocabulary")
     seed: WholeNumber = Field(0, ge=-(2**63), le=MAX_SEED)
     verification: Literal["rejection", "coupled"] = "rejection"
+    acceptance: str | None = Field(
+        None, description="made up in the place of verdicts: synthetic:0.8, or a rate per draft position"
+    )
     repeats: PositiveInt = Field(1, description="measurements of a cell within one launch")
     replicates: PositiveInt = Field(3, description="launches of each arm, interleaved")
     until_ci: Share | None = Field(
@@ -104,6 +113,7 @@ class SweepConfig(BaseModel):
     engine_arg: tuple[str, ...] = Field((), description="appended to the engine's own command line")
     python: Path | None = Field(None, description="interpreter of the engine's environment")
     container: str | None = Field(None, description="image to run the engine in")
+    engine_version: str | None = Field(None, description="where neither the image's tag nor the environment tells it")
     scenario: Path | None = Field(None, description="what the simulated backend does")
     ready_timeout: Seconds = Field(600.0, description="until a launch counts as failed")
     request_timeout: Seconds = Field(600.0, description="until a request counts as failed")
@@ -124,14 +134,29 @@ class SweepConfig(BaseModel):
     @field_validator("method")
     @classmethod
     def _without_baseline(cls, methods: tuple[str, ...]) -> tuple[str, ...]:
-        if unknown := [m for m in methods if m not in METHODS]:
+        if unknown := [m for m in methods if m not in (*METHODS, UNKNOWN)]:
             raise ValueError(f"unknown method {unknown[0]!r}. Choose from: {', '.join(METHODS)}")
         return tuple(m for m in dict.fromkeys(methods) if m != BASELINE.method)
 
-    @field_validator("gamma", "batch_size", "request_rate")
+    @field_validator("batch_size", "request_rate")
     @classmethod
     def _sorted(cls, values: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(sorted(set(values)))
+
+    @field_validator("gamma")
+    @classmethod
+    def _one_schedule(cls, gammas: tuple[int | str, ...]) -> tuple[int | str, ...]:
+        fixed, schedules = ({g for g in gammas if isinstance(g, kind)} for kind in (int, str))
+        if len(schedules) > 1:
+            raise ValueError("one schedule at a time: reports tell arms apart by method and largest gamma")
+        return (*sorted(fixed), *schedules)
+
+    @field_validator("acceptance")
+    @classmethod
+    def _rates(cls, written: str | None) -> str | None:
+        if written is not None:
+            parse_rates(written)
+        return written
 
     @field_validator("arrival")
     @classmethod
@@ -148,6 +173,12 @@ class SweepConfig(BaseModel):
             except ValueError as error:
                 raise ValueError(f"no shell could split {argument} ({error}). Mind its quotation marks") from None
         return arguments
+
+    @model_validator(mode="after")
+    def _speculates_somehow(self) -> SweepConfig:
+        if not self.is_attached and (not self.gamma or UNKNOWN in self.method):
+            raise ValueError(f"only --backend {ATTACH} can do without knowing --method and --gamma")
+        return self
 
     @model_validator(mode="after")
     def _every_gpu_is_priced(self) -> SweepConfig:
@@ -176,6 +207,12 @@ class SweepConfig(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _rates_fit(self) -> SweepConfig:
+        if self.acceptance is not None:
+            check_rates(parse_rates(self.acceptance), max((g for g in self.gamma if isinstance(g, int)), default=0))
+        return self
+
+    @model_validator(mode="after")
     def _output_fits(self) -> SweepConfig:
         if self.max_tokens >= self.max_model_len:
             raise ValueError(
@@ -186,7 +223,7 @@ class SweepConfig(BaseModel):
     @model_validator(mode="after")
     def _drafters_fit(self) -> SweepConfig:
         for method in self.method:
-            if method not in DRAFTERLESS and method not in self.drafter:
+            if method not in DRAFTERLESS and method not in self.drafter and not self.is_attached:
                 raise ValueError(f"method {method} needs a drafter: --drafter {method}=DIRECTORY")
         for method in self.drafter:
             if method in DRAFTERLESS:
@@ -221,23 +258,36 @@ class SweepConfig(BaseModel):
             python=self.python,
             container=None if self.container is None else Container(self.container),
             scenario=None if self.scenario is None else expand_home(self.scenario),
+            engine_version=self.engine_version,
         )
 
     def speculations(self) -> tuple[Speculation, ...]:
-        """The arms of the sweep, the baseline first."""
+        """The arms of the sweep, the baseline first; of attached servers, those that there are."""
+        if self.is_attached:
+            gamma = next((g for g in self.gamma if isinstance(g, int)), 0)
+            arms = tuple(Speculation(method, gamma, attached=True) for method in self.method)
+            return arms if arms and self.baseline_url is None else (BASELINE, *arms)
         return (
             BASELINE,
             *((AS_DEPLOYED,) if self.baseline == "both" else ()),
             *((AGAIN,) if self.baseline_vs_baseline else ()),
-            *(Speculation(method, gamma, self.drafter.get(method)) for method in self.method for gamma in self.gamma),
+            *(self._arm(method, gamma) for method in self.method for gamma in self.gamma),
         )
+
+    def _arm(self, method: str, gamma: int | str) -> Speculation:
+        drafter = self.drafter.get(method)
+        synthetic = None if self.acceptance is None else self.acceptance.removeprefix(SYNTHETIC)
+        if isinstance(gamma, str):
+            return replace(Speculation.scheduled(method, Schedule.parse(gamma), drafter), synthetic=synthetic)
+        return Speculation(method, gamma, drafter, synthetic=synthetic)
 
 
 PRICING = ("gpu_price", "gpu_count", "currency", "engineering_cost", "tokens_per_month", "slo")
 """Fields that change what a measurement is worth, not what it measures."""
 
 _EXTENT = ("repeats", "replicates", "until_ci", "max_replicates")
-CONTINUABLE = (*PRICING, *_EXTENT, "ready_timeout", "request_timeout", "save_events")
+_WAY_IN = ("api_key_env", "header_env", "ca_file")
+CONTINUABLE = (*PRICING, *_EXTENT, *_WAY_IN, "ready_timeout", "request_timeout", "save_events")
 """Fields that a resumed run may change: they say how much is measured, not what."""
 
 
@@ -286,4 +336,6 @@ def _sentence(error: ValidationError, path: Path | None, overrides: Mapping[str,
         return f"{path}: unknown option {field!r}. Known: {', '.join(SweepConfig.model_fields)}."
     if first["type"] == "missing":
         return f"no {field} given. Pass {flag} FILE, or set {field} in --config."
+    if field in UNSHOWN:
+        return f"{where}: {reason}."
     return f"{where}: {reason}; got {first['input']!r}."

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from specbench.backends.base import Backend, EngineOptions, Launch
 from specbench.backends.environments import container_runner, engine_python
+from specbench.backends.lossy import synthetic_clause
 from specbench.errors import SpecbenchError
 from specbench.paths import expand_home
 from specbench.speculation import Speculation
@@ -49,6 +50,8 @@ def check_options(config: SweepConfig, backend: Backend) -> EngineOptions:
         if getattr(options, field.name) != getattr(default, field.name) and field.name not in backend.options:
             flag = _FLAGS.get(field.name, field.name).replace("_", "-")
             raise SpecbenchError(f"--{flag} means nothing to the {backend.name} backend. Leave it out.")
+    if config.acceptance is not None and "acceptance" not in backend.options:
+        raise SpecbenchError(f"--acceptance means nothing to the {backend.name} backend. Leave it out.")
     return options
 
 
@@ -68,8 +71,10 @@ def locate_engine(options: EngineOptions, backend: Backend, device: str) -> Engi
 
 def refuse_lossy(clauses: Sequence[str], config: SweepConfig) -> None:
     """Raises SpecbenchError for settings under which outputs are not the target's own, unless they were asked for."""
-    if clauses and not config.allow_lossy:
+    asked = synthetic_clause(config.acceptance)
+    refused = [clause for clause in dict.fromkeys(clauses) if clause != asked]
+    if refused and not config.allow_lossy:
         raise SpecbenchError(
-            f"this would not measure the target's own outputs: {'; '.join(dict.fromkeys(clauses))}. Take the setting "
+            f"this would not measure the target's own outputs: {'; '.join(refused)}. Take the setting "
             "out, or pass --allow-lossy to measure it all the same, named in the report."
         )

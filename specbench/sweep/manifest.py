@@ -43,14 +43,18 @@ def make_manifest(
     drafters: Mapping[str, Path],
     workloads: Sequence[Workload],
     run_id: str,
+    attached: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The manifest of a new run. `fingerprint` covers all that could change a measurement, prices not among it."""
+    """The manifest of a new run. `fingerprint` covers all that could change a measurement, prices not among it.
+
+    attached: what servers that already run are made of, in the place of what would be started here
+    """
     identity: dict[str, Any] = {
         "config": {k: v for k, v in _as_json(config).items() if k not in CONTINUABLE},
         "versions": _versions() if config.backend == "reference" else {"specbench": __version__},
         "code": _code_digest(),
-        "environment": _environment(),
-        **(_simulated(config, drafters) if config.is_simulated else _real(config, target, drafters)),
+        "environment": _environment() if attached is None else {},
+        **(attached or (_simulated(config, drafters) if config.is_simulated else _real(config, target, drafters))),
         "workloads": [
             {"name": w.name, "sha256": w.sha256, "prompts": len(w.prompts), "skipped": len(w.skipped)}
             for w in workloads
@@ -64,7 +68,7 @@ def make_manifest(
         **identity,
         "versions": _versions(),
         "clocks": _clocks(),
-        "weight_bytes_per_pass": weight_bytes_per_pass(target, config.dtype, config.quantization),
+        "weight_bytes_per_pass": None if attached else weight_bytes_per_pass(target, config.dtype, config.quantization),
         "config": _as_json(config),
         "git": _git_state(),
         "plan": {"launches": len(plan.launches), "measurements": len(plan.measurements)},

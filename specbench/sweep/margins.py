@@ -9,7 +9,8 @@ from dataclasses import replace
 import aiohttp
 import numpy as np
 
-from specbench.backends.process import LaunchFailed, run_server
+from specbench.backends.process import LaunchFailed
+from specbench.backends.serving import serve
 from specbench.equivalence.greedy import Divergence, Margins, compare, first_divergence
 from specbench.replay.logprobs import LogprobClient
 from specbench.replay.records import RequestTrace
@@ -42,15 +43,11 @@ async def probe_margins(sweep: Sweep, progress: Progress) -> None:
     launch = replace(sweep.launch(BASELINE), max_batch_size=max(4, *sweep.config.batch_size))
     try:
         async with (
-            run_server(
-                sweep.backend.command(launch),
-                sweep.store.log_path(LOG),
-                ready_timeout=sweep.config.ready_timeout,
-                explain=sweep.backend.explain,
-            ) as server,
-            aiohttp.ClientSession(server.base_url) as session,
+            serve(sweep.backend, launch, sweep.store.log_path(LOG), ready_timeout=sweep.config.ready_timeout) as server,
+            server.access.session(server.base_url) as session,
         ):
-            ask = MarginAsker(LogprobClient(session, sweep.config.target))
+            dialect = sweep.backend.dialect(sweep.options)
+            ask = MarginAsker(dialect.logprobs(session, sweep.config.target))
             margins = [await ask.margin(trace, divergence) for _, divergence, trace in found]
             changes = await ask.margin_changes(list(baselines.values())[:EPSILON_PROMPTS], launch.max_batch_size)
     except (LaunchFailed, aiohttp.ClientError, asyncio.TimeoutError, LookupError, TypeError, ValueError) as error:
@@ -79,7 +76,7 @@ async def probe_margins(sweep: Sweep, progress: Progress) -> None:
 
 def _divergences(measurement: Measurement, all_of_them: Sequence[Measurement]) -> list[tuple[Divergence, RequestTrace]]:
     """First divergences from the baseline of the same workload and load, each with the baseline's trace."""
-    if measurement.cell.speculation.is_baseline:
+    if measurement.cell.speculation.is_baseline or measurement.cell.speculation.synthetic is not None:
         return []
     cell = measurement.cell
     for baseline in sorted(all_of_them, key=lambda m: (m.replicate, m.repeat)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from specbench.errors import SpecbenchError
 from specbench.model_config import model_config
 from specbench.sweep.config import SweepConfig
 from specbench.sweep.plan import SweepPlan
-from specbench.telemetry.inventory import list_gpus
+from specbench.sweep.requests import request_order
+from specbench.telemetry.inventory import AMD_UNSUPPORTED, has_amd_gpu, list_gpus
+from specbench.workloads.prompt import Workload
 
 _BYTES = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0}
 _QUANTIZED_BYTES = {"fp8": 1.0}
@@ -25,11 +28,14 @@ _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_exp
 _UNSTRETCHED = ("default", "llama3", "longrope", "su")
 """Kinds of RoPE under which max_position_embeddings is what it says."""
 
+_EXAMPLE_RATE = 100
+"""Nobody knows the engine's rate before it has run; from a round one people reckon to their own."""
+
 ENGINE_SHARE = 0.9
 """Of a GPU's memory that engines take when they are not told otherwise."""
 
 
-def check_memory(
+def check_fit(
     config: SweepConfig,
     options: EngineOptions,
     target: Path,
@@ -44,7 +50,8 @@ def check_memory(
     _check_length(config, target)
     memory = _device_memory(config.device, options)
     if memory is None:
-        note(f"--device {config.device}, but no GPU is to be seen from here: memory was not checked.")
+        why = AMD_UNSUPPORTED if has_amd_gpu() else "no GPU is to be seen from here"
+        note(f"--device {config.device}, but {why}: memory was not checked.")
         return
     drafter = max((weight_bytes(path, config.dtype, None) for path in drafters), default=0)
     weights = weight_bytes(target, config.dtype, options.quantization) + drafter
@@ -114,6 +121,22 @@ def describe_starts(plan: SweepPlan, start_seconds: float) -> str:
     """What the plan's server starts cost, in a sentence."""
     count = len(plan.launches)
     return f"{count} server starts of about {start_seconds:.0f} s each, {duration(count * start_seconds)} in all"
+
+
+def describe_load(plan: SweepPlan, workloads: Mapping[str, Workload], config: SweepConfig) -> str:
+    """How much the measurements decode, without their warm-up, in a sentence; of open loops how long they last."""
+    order = cache(lambda workload, batch_size: request_order(workloads[workload], config, batch_size))
+    tokens, seconds = 0, 0.0
+    for cell in (measurement.cell for measurement in plan.measurements):
+        requests = order(cell.workload, cell.batch_size)
+        if cell.request_rate is None:
+            tokens += sum(request.max_tokens for request in requests)
+        else:
+            seconds += len(requests) / cell.request_rate
+    if not tokens:
+        return f"requests that come over about {duration(seconds)}"
+    time = duration(tokens / _EXAMPLE_RATE)
+    return f"up to {tokens:,} output tokens: about {time} at {_EXAMPLE_RATE} tokens per second"
 
 
 def duration(seconds: float) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
-from specbench.backends import get_backend
+from specbench.backends import UNTRIED, get_backend
 from specbench.backends.base import Backend, EngineOptions
 from specbench.backends.lossy import lossy_command, lossy_variables
 from specbench.backends.servers import check_registry
@@ -17,11 +18,12 @@ from specbench.drafter import check_drafter_name, demo_drafter_path, resolve_dra
 from specbench.errors import SpecbenchError
 from specbench.model_config import model_config
 from specbench.store.run import MANIFEST, RunStore
+from specbench.sweep.attaching import attach
 from specbench.sweep.config import SweepConfig, save_config
 from specbench.sweep.launch import check_options, locate_engine, make_launch, refuse_lossy
 from specbench.sweep.manifest import check_same_config, check_same_identity, make_manifest
 from specbench.sweep.plan import make_plan
-from specbench.sweep.preflight import check_memory, describe_starts
+from specbench.sweep.preflight import check_fit, describe_load, describe_starts
 from specbench.sweep.runner import Sweep
 from specbench.target import local_model, resolve_target
 from specbench.workloads.arrival_trace import read_arrival_trace
@@ -43,24 +45,31 @@ def check(config: SweepConfig, output: Path | None, *, resume: bool) -> Checked:
     backend = get_backend(config.backend)
     options = check_options(config, backend)
     workloads = load_workloads(config)
+    if (trace := config.arrivals().trace) is not None:
+        read_arrival_trace(trace)
+    if not config.is_attached:
+        _check_commands(config, backend, options)
+    if resume and output is not None:
+        if not config.is_attached:  # what its servers are is part of it, and still to be asked
+            check_same_config(RunStore.open(output).manifest, config, output)
+    elif output is not None:
+        RunStore.refuse_if_taken(output)
+    return Checked(backend, options, workloads)
+
+
+def _check_commands(config: SweepConfig, backend: Backend, options: EngineOptions) -> None:
+    """Raises SpecbenchError for an arm that the engine cannot run, or whose outputs are not the target's own."""
     target, drafters = _named_models(config) if config.is_simulated else _known_models(config)
     if "draft_model" in drafters and drafters["draft_model"].is_dir() and target.is_dir():
         _check_draft_model(config.backend, target, drafters["draft_model"])
     # Where the engine is does not matter to what it is told.
     somewhere = options if options.python or options.container else replace(options, python=Path("python"))
-    if (trace := config.arrivals().trace) is not None:
-        read_arrival_trace(trace)
     lossy = list(lossy_variables(os.environ))  # which the server inherits
     for speculation in config.speculations():
         backend.check(speculation)
         command = backend.command(make_launch(config, speculation, target, drafters, somewhere))
         lossy += lossy_command(command, config.temperature)
     refuse_lossy(lossy, config)
-    if resume and output is not None:
-        check_same_config(RunStore.open(output).manifest, config, output)
-    elif output is not None:
-        RunStore.refuse_if_taken(output)
-    return Checked(backend, options, workloads)
 
 
 def prepare(config: SweepConfig, output: Path | None, *, resume: bool, note: Callable[[str], None]) -> Sweep:
@@ -72,7 +81,12 @@ def prepare(config: SweepConfig, output: Path | None, *, resume: bool, note: Cal
     backend, workloads = checked.backend, checked.workloads
     check_registry()
     options = locate_engine(checked.options, backend, config.device)
-    if config.is_simulated:
+    servers: Mapping[str, Any] | None = None
+    if config.is_attached:
+        found = attach(config, workloads, os.environ, note)
+        config, backend, servers = found.config, found.backend, found.made_with
+        target, drafters = _named_models(config)
+    elif config.is_simulated:
         note(f"SIMULATED: no engine runs, acceptance and step times come from {config.scenario}.")
         target, drafters = _named_models(config)
     else:
@@ -80,11 +94,16 @@ def prepare(config: SweepConfig, output: Path | None, *, resume: bool, note: Cal
         drafters = {method: resolve_drafter(method, name, note) for method, name in config.drafter.items()}
         if "draft_model" in drafters:
             _check_draft_model(config.backend, target, drafters["draft_model"])
-        check_memory(config, options, target, drafters.values(), note)
+        check_fit(config, options, target, drafters.values(), note)
+        if config.backend in UNTRIED:
+            note(f"The adapter of {config.backend} is {UNTRIED[config.backend]}: see what it starts (backend command).")
     plan = make_plan(config)
-    note(f"{describe_starts(plan, backend.start_seconds)}; how long they really take, the first will show.")
+    if config.is_attached:
+        note("Nothing is started, and nothing stopped.")
+    else:
+        note(f"{describe_starts(plan, backend.start_seconds)}, and {describe_load(plan, workloads, config)}.")
     path = output or _default_output(config)
-    manifest = make_manifest(config, plan, target, drafters, list(workloads.values()), path.name)
+    manifest = make_manifest(config, plan, target, drafters, list(workloads.values()), path.name, servers)
     sweep = Sweep(config, plan, backend, target, drafters, workloads, RunStore(path), options)
     with sweep.store.locked():
         if resume:

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import aiohttp
 
-from specbench.backends.base import Backend, Command, EngineOptions, Launch, ResolvedSettings
-from specbench.backends.lossy import lossy_settings, lossy_variables
-from specbench.backends.process import LaunchFailed, ServerProcess, run_server
+from specbench.backends.base import Backend, EngineOptions, Launch, ResolvedSettings, Server
+from specbench.backends.log_notes import log_differences
+from specbench.backends.lossy import lossy_log, lossy_settings, lossy_variables
+from specbench.backends.process import LaunchFailed
+from specbench.backends.serving import serve
 from specbench.errors import SpecbenchError
 from specbench.replay.arrivals import arrival_offsets
 from specbench.replay.client import StreamingClient
@@ -24,6 +26,7 @@ from specbench.replay.open_loop import run_open_loop
 from specbench.replay.raw_log import RawLog
 from specbench.replay.records import ReplayRun, RequestTrace
 from specbench.replay.request import RequestSpec
+from specbench.simulated.mark import is_simulated
 from specbench.speculation import Speculation
 from specbench.store.measurement import Cell, Measurement
 from specbench.store.run import RunStore
@@ -63,9 +66,6 @@ class Sweep:
     def launch(self, speculation: Speculation) -> Launch:
         return make_launch(self.config, speculation, self.target, self.drafters, self.options)
 
-    def command(self, speculation: Speculation) -> Command:
-        return self.backend.command(self.launch(speculation))
-
 
 async def run_sweep(sweep: Sweep, progress: Progress) -> None:
     """Measure what the store does not hold yet, and again what failed. A failure is stored and the sweep goes on."""
@@ -96,19 +96,23 @@ async def _serve(
 ) -> list[PlannedMeasurement]:
     """Start the launch's server and measure until done or until the server dies; what is left is returned."""
     started = time.perf_counter()
-    async with run_server(
-        sweep.command(launch.speculation),
+    async with serve(
+        sweep.backend,
+        sweep.launch(launch.speculation),
         sweep.store.log_path(launch.id),
         ready_timeout=sweep.config.ready_timeout,
-        explain=sweep.backend.explain,
     ) as server:
         try:
             settings = await sweep.backend.read_back(server.base_url, sweep.launch(launch.speculation))
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError, KeyError, ValueError, SpecbenchError) as error:
+        except SpecbenchError as error:
+            raise LaunchFailed(str(error), server.log_tail()) from error
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError, KeyError, ValueError) as error:
             reason = f"the server does not tell its settings ({type(error).__name__}: {error})."
             raise LaunchFailed(reason, server.log_tail()) from error
-        _check_same_engine(sweep, settings)
-        settings = _without_lossy(sweep, settings)
+        if not sweep.store.is_simulated and await is_simulated(server.base_url, server.access):
+            sweep.store.mark_contract_server()
+        _check_same_engine(sweep, launch, settings)
+        settings = _with_log(sweep, settings, server.said())
         sweep.store.write_json(f"launches/{launch.id}.json", asdict(settings))
         progress.ready(launch, time.perf_counter() - started)
         for difference in settings.differences:
@@ -127,26 +131,38 @@ async def _serve(
     return []
 
 
-def _without_lossy(sweep: Sweep, settings: ResolvedSettings) -> ResolvedSettings:
-    """The settings with their lossy switches named. Raises SpecbenchError for one that nobody has asked for."""
-    lossy = (*lossy_settings(settings.raw, sweep.config.temperature), *lossy_variables(os.environ))
+def _with_log(sweep: Sweep, settings: ResolvedSettings, log: str) -> ResolvedSettings:
+    """The settings with what the log admits, and with their lossy switches named.
+
+    Raises SpecbenchError for a lossy one that nobody has asked for.
+    """
+    temperature = sweep.config.temperature
+    lossy = (
+        *lossy_settings(settings.raw, temperature),
+        *(() if sweep.config.is_attached else lossy_variables(os.environ)),
+        *lossy_log(log, temperature),
+    )
     refuse_lossy(lossy, sweep.config)
-    return replace(settings, lossy=lossy)
+    return replace(settings, lossy=lossy, differences=(*settings.differences, *log_differences(log)))
 
 
-def _check_same_engine(sweep: Sweep, settings: ResolvedSettings) -> None:
-    """An engine that was upgraded between a run and its continuation must not share its tables."""
-    for launch, earlier in sweep.store.launches().items():
-        if earlier["version"] != settings.version:
+def _check_same_engine(sweep: Sweep, launch: PlannedLaunch, settings: ResolvedSettings) -> None:
+    """An engine that was upgraded between a run and its continuation must not share its tables.
+
+    Two attached servers may differ, which then stands beside every figure.
+    """
+    for name, earlier in sweep.store.launches().items():
+        own = name.startswith(f"{launch.speculation.label}-r") or not sweep.config.is_attached
+        if own and earlier["version"] != settings.version:
             raise SpecbenchError(
-                f"{sweep.store.path} was begun with {settings.engine} {earlier['version']} ({launch}), and this is "
+                f"{sweep.store.path} was begun with {settings.engine} {earlier['version']} ({name}), and this is "
                 f"{settings.version}. Start a new run with another --output."
             )
 
 
 async def _measure(
     sweep: Sweep,
-    server: ServerProcess,
+    server: Server,
     launch: PlannedLaunch,
     planned: PlannedMeasurement,
     started_at: str,
@@ -185,8 +201,8 @@ async def _measure(
         finished=run.finished,
         client_lag_p99=run.client_lag_p99,
         client_cpu_percent=load.client_percent,
-        # The processes of a container are no children of what started it.
-        other_cpu_percent=None if sweep.options.container else load.other_percent,
+        # The processes of a container are no children of what started it, and an attached server may be out of sight.
+        other_cpu_percent=None if sweep.options.container or server.pid is None else load.other_percent,
         cores=load.cores,
         warm_up_settled=warm.settled,
         counters=probe.counters,
@@ -206,7 +222,7 @@ async def _replay(
     return await run_open_loop(client, requests, offsets.tolist(), on_progress=watch.add)
 
 
-def _client(sweep: Sweep, server: ServerProcess, raw_log: RawLog | None = None) -> StreamingClient:
+def _client(sweep: Sweep, server: Server, raw_log: RawLog | None = None) -> StreamingClient:
     config = sweep.config
     return StreamingClient(
         server.base_url,
@@ -214,12 +230,13 @@ def _client(sweep: Sweep, server: ServerProcess, raw_log: RawLog | None = None) 
         dialect=sweep.backend.dialect(sweep.options),
         timeout=config.request_timeout,
         raw_log=raw_log,
+        access=server.access,
     )
 
 
-def _sampled(sweep: Sweep, server: ServerProcess) -> AbstractContextManager[list[Sample]]:
+def _sampled(sweep: Sweep, server: Server) -> AbstractContextManager[list[Sample]]:
     """Memory, power and use beside a measurement; those of a simulation are nobody's figures."""
-    return nullcontext([]) if sweep.config.is_simulated else sample_server(server.pid)
+    return nullcontext([]) if sweep.store.is_simulated or server.pid is None else sample_server(server.pid)
 
 
 def _raw_log(sweep: Sweep, planned: PlannedMeasurement) -> AbstractContextManager[RawLog | None]:
@@ -230,7 +247,7 @@ def _raw_log(sweep: Sweep, planned: PlannedMeasurement) -> AbstractContextManage
     return RawLog(folder / f"{planned.id}.jsonl")
 
 
-async def _check(run: ReplayRun, server: ServerProcess) -> None:
+async def _check(run: ReplayRun, server: Server) -> None:
     """A dead or sick server, or no request that came through, is a failed measurement; some failed requests are its
     figures.
     """

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from specbench.acceptance import AcceptanceCounts
+from specbench.analysis.cell_summary import CellSummary
+from specbench.analysis.summary import RunSummary
 from specbench.backends.base import EngineCounters
 from specbench.replay.records import RequestAcceptance, RequestTrace
 from specbench.speculation import BASELINE, Speculation
@@ -194,3 +196,11 @@ def store(path: Path, measurements: Sequence[Measurement], **config: Any) -> Run
     for m in measurements:
         run.write(m)
     return run
+
+
+def row(summary: RunSummary, method: str, batch_size: int = 1) -> CellSummary:
+    return next(c for c in summary.cells if (c.method, c.batch_size) == (method, batch_size))
+
+
+def codes(cell: CellSummary) -> set[str]:
+    return {mark.code for mark in cell.marks}

@@ -56,4 +56,14 @@ def test_tensorrt_llms_iterations_add_up() -> None:
 
 def test_a_lost_iteration_voids_tensorrt_llms_counters() -> None:
     assert tensorrt_llm_counters.counters_of({1: iteration(1), 3: iteration(3)}) is None
+    assert tensorrt_llm_counters.counters_of({7: iteration(7)}, before=5) is None
+    assert tensorrt_llm_counters.counters_of({7: iteration(7)}, before=6) is not None
     assert tensorrt_llm_counters.counters_of({}) is None
+
+
+def test_a_number_that_tensorrt_llm_skips_when_it_was_idle_is_not_a_lost_one() -> None:
+    first = {"iter": 3, "inflightBatchingStats": {"numContextRequests": 2, "numGenRequests": 0}}
+    found = tensorrt_llm_counters.counters_of({1: iteration(1), 3: first, 4: iteration(4)})
+    assert found is not None
+    assert found.acceptance == AcceptanceCounts(steps=6, drafted=16, accepted=10, drafts=4)
+    assert tensorrt_llm_counters.counters_of({1: iteration(1), 4: {**first, "iter": 4}}) is None

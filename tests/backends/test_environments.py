@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from specbench.backends import environments
-from specbench.backends.environments import Environment, Recipe, engine_python, find_python, install, installed
+from specbench.backends.environments import PARSER, Environment, Recipe, engine_python, find_python, install, installed
 from specbench.errors import SpecbenchError
 
 # The toy engine draws in a package that keeps it from starting, and asks for metadata that it does not bring.
@@ -80,6 +80,21 @@ def test_an_extra_is_added_to_an_environment_that_is_there_already(wheels: Path)
     assert list(environment.path.glob("lib/*/site-packages/toy_extra.py"))
     with pytest.raises(SpecbenchError, match=r"no extra called 'looks'\. It has: speed"):
         install("toy", "cpu", extras=("looks",))
+
+
+def test_a_recipe_may_put_other_packages_in_the_place_of_what_the_engine_asks_for(
+    wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_wheel(wheels, "toy_parser", "import toy_extra", "Requires-Dist: toy-trouble\n")
+    write_wheel(wheels, "toy_extra", "")
+    recipe = Recipe("toy", PARSER, "toy-parser=={version}", "1.0", "toy_parser", disk_bytes=1, instead=("toy-extra",))
+    monkeypatch.setitem(environments.RECIPES, ("toy", PARSER), recipe)  # type: ignore[arg-type]
+    environment = install("toy", PARSER)
+    assert not list(environment.path.glob("lib/*/site-packages/toy_trouble*"))
+    assert not environment.runs
+    for device in ("cpu", "cuda"):  # nothing can be started in it
+        with pytest.raises(SpecbenchError, match="toy is not installed"):
+            engine_python("toy", device)
 
 
 def test_an_engine_that_does_not_import_is_not_ready(wheels: Path) -> None:

@@ -13,7 +13,7 @@ from specbench.claims.check import Report, check
 from specbench.claims.claim import INPUTS, read_claim
 from specbench.claims.finding import Finding
 from specbench.errors import SpecbenchError
-from specbench.planning.hardware import catalogue
+from specbench.hardware.catalogue import catalogue
 
 
 def checked(**inputs: object) -> Report:

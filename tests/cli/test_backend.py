@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from specbench.backends import get_backend
 from specbench.cli.main import app
 from specbench.errors import SpecbenchError
+from specbench.sweep.config import load_config
 
 ROOT = Path(__file__).parents[2]
-CONFIGS = sorted(ROOT.glob("configs/vllm-*.yaml"))
+CONFIGS = sorted([*ROOT.glob("configs/vllm-*.yaml"), *ROOT.glob("configs/tensorrt-llm-*.yaml")])
 run = CliRunner().invoke
 
 
@@ -29,6 +31,9 @@ def test_the_list_names_methods_and_the_way_to_get_an_engine() -> None:
     report = json.loads(run(app, ["backend", "list", "--json"]).stdout)
     assert report["vllm"]["installed"] == []
     assert "ngram" in report["reference"]["methods"]
+    untried = {name for name, backend in report.items() if backend["untried"]}
+    assert untried == {line.split("\t")[0] for line in lines if line.endswith("contract-tested, not yet run on a GPU")}
+    assert untried == {"sglang", "tensorrt-llm"}
 
 
 def test_a_command_is_printed_for_each_arm_as_a_line_that_a_shell_reads() -> None:
@@ -81,12 +86,33 @@ def test_bad_input_is_one_sentence(options: tuple[str, ...], sentence: str) -> N
     assert "\n" not in str(error)
 
 
+def test_what_is_said_of_tensorrt_llm() -> None:
+    listed = {line.split("\t")[0]: line.split("\t")[1:] for line in run(app, ["backend", "list"]).stdout.splitlines()}
+    assert listed["tensorrt-llm"] == [
+        "none, ngram, suffix, draft_model, eagle3, mtp",
+        "--container IMAGE or --python PATH",
+        "contract-tested, not yet run on a GPU",
+    ]
+    refused = run(app, ["backend", "install", "tensorrt-llm"]).exception
+    assert "nvcr.io/nvidia/tensorrt-llm/release" in str(refused)
+    asked = ("backend", "command", "--backend", "tensorrt-llm", "--device", "cuda", "--dtype", "bfloat16")
+    nowhere = run(app, [*asked, "--engine-version", "1.2.1"]).exception
+    assert "--container" in str(nowhere)
+    image = ("--container", "nvcr.io/nvidia/tensorrt-llm/release:1.3.0")
+    shown = run(app, [*asked, *image, "--engine-arg", "moe_config.backend=TRTLLM --log_level=warning"]).stdout
+    assert "--extra_llm_api_options" in shown
+    assert "--log_level=warning" in shown
+    assert "moe_config:\n  backend: TRTLLM\n" in shown
+    assert "decoding_type: NGram" in shown
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.name)
-def test_every_vllm_configuration_gives_a_plan_and_commands(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_configuration_gives_a_plan_and_commands(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     plan = run(app, ["sweep", "--config", str(config), "--dry-run"])
     assert plan.exit_code == 0, plan.exception
-    assert "server starts of about 60 s each" in " ".join(plan.stdout.split())
+    start = get_backend(load_config(config, {}).backend).start_seconds
+    assert f"server starts of about {start:.0f} s each" in " ".join(plan.stdout.split())
     commands = json.loads(run(app, ["backend", "command", "--config", str(config), "--json"]).stdout)
     assert len(commands) >= 3
     comment = config.read_text(encoding="utf-8").splitlines()[0]

@@ -59,9 +59,9 @@ def test_everything_that_it_prints_and_writes_says_simulated(
     assert (run / "report.md").read_text().startswith("# SIMULATED: ")
     page = (run / "report.html").read_text()
     assert "<title>SIMULATED: " in page
-    svgs = page.split("<svg ")[1:]
-    assert svgs
-    assert all("SIMULATED hardware" in svg.split("</svg>")[0] for svg in svgs)
+    figures = page.split("<figure ")[1:]
+    assert figures
+    assert all("SIMULATED hardware" in figure.split("</figure>")[0] for figure in figures)
     with (run / "cells.csv").open() as rows:
         assert {row["backend"] for row in csv.DictReader(rows)} == {"simulated"}
     tables = pq.read_table(run / "measurements.parquet", columns=["backend"])

@@ -26,8 +26,8 @@ def point(day: int, value: float | None, *marks: str) -> Point:
 def series(*points: Point, **changes: Any) -> Series:
     values: dict[str, Any] = {
         "machine": "1 × H200", "backend": "vllm", "target": "demo", "workload": "chat", "temperature": 0.0,
-        "batch_size": 1, "request_rate": None, "method": "ngram", "gamma": 4, "drafter": None, "as_deployed": False,
-        "again": False, "points": points,
+        "batch_size": 1, "request_rate": None, "method": "ngram", "gamma": 4, "schedule": None, "drafter": None,
+        "as_deployed": False, "again": False, "points": points,
     }  # fmt: skip
     return Series(**{**values, **changes})
 

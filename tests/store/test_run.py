@@ -50,6 +50,7 @@ counters = st.builds(
 samples = st.builds(
     Sample, time=times, source=st.sampled_from(["host", "gpu0"]), memory_bytes=st.none() | st.integers(0, 2**40),
     utilization_percent=st.none() | times, power_watts=st.none() | times, sm_clock_mhz=st.none() | times,
+    throttle=st.none() | st.sampled_from(["", "sw_power_cap+hw_slowdown"]), dram_activity_percent=st.none() | times,
 )  # fmt: skip
 measurements = st.builds(
     Measurement,
@@ -82,6 +83,19 @@ def test_a_measurement_survives_the_disk_unchanged(
     path = tmp_path_factory.mktemp("cell") / "cell.parquet"
     cell_file.write(path, measurement)
     assert cell_file.read(path) == measurement
+
+
+def test_telemetry_of_an_earlier_version_lacks_columns_and_is_read_all_the_same() -> None:
+    measurement = a_measurement()
+    record = cell_file.measurement_to_json(measurement)
+    assert record["telemetry"].keys() == {
+        "time",
+        "source",
+        "memory_bytes",
+        "utilization_percent",
+    }  # empty ones left out
+    earlier = {**record, "telemetry": {**record["telemetry"], "power_watts": [None], "sm_clock_mhz": [None]}}
+    assert cell_file.measurement_from_json(earlier, []).telemetry == measurement.telemetry
 
 
 def test_compaction_loses_nothing_and_removes_the_cell_files(tmp_path: Path) -> None:

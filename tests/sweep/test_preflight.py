@@ -15,13 +15,16 @@ from specbench.sweep import preflight
 from specbench.sweep.config import SweepConfig
 from specbench.sweep.plan import make_plan
 from specbench.sweep.preflight import (
-    check_memory,
+    check_fit,
+    describe_load,
     describe_starts,
     kv_bytes_per_token,
     weight_bytes,
     weight_bytes_per_pass,
 )
+from specbench.telemetry import inventory
 from specbench.telemetry.inventory import Gpu
+from specbench.workloads.load import load_workload
 
 # Llama-3.1-8B: 32 layers, 8 heads of 128 for keys and values.
 LLAMA = {
@@ -54,7 +57,7 @@ def config(**changes: object) -> SweepConfig:
 
 def notes(target: Path, settings: SweepConfig, *drafters: Path) -> list[str]:
     said: list[str] = []
-    check_memory(settings, settings.engine_options(), target, drafters, said.append)
+    check_fit(settings, settings.engine_options(), target, drafters, said.append)
     return said
 
 
@@ -164,6 +167,24 @@ def test_a_gpu_that_is_not_to_be_seen_is_noted(tmp_path: Path, monkeypatch: pyte
     assert "no GPU is to be seen" in notes(model(tmp_path / "m", 16), config())[0]
 
 
+def test_an_amd_gpu_is_noted_as_not_supported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "list_gpus", list)
+    monkeypatch.setattr(inventory, "AMD_DEVICE", tmp_path)
+    assert "AMD's GPUs are not supported yet" in notes(model(tmp_path / "m", 16), config())[0]
+
+
 def test_the_cost_of_starts_is_their_number_times_their_length() -> None:
     plan = make_plan(config(gamma=[2, 4], replicates=3))
     assert describe_starts(plan, 60) == "9 server starts of about 60 s each, 9 min in all"
+
+
+def test_how_much_there_is_to_decode_is_told_before_anything_starts(tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    file.write_text("".join(f'{{"prompt": "Hi {i}", "max_tokens": 50}}\n' for i in range(20)))
+    workloads = {"chat": load_workload(file)}
+    closed = SweepConfig(workload=(file,), batch_size=(1,), replicates=3)
+    assert describe_load(make_plan(closed), workloads, closed) == (
+        "up to 6,000 output tokens: about 60 s at 100 tokens per second"  # 2 arms × 3 replicates × 20 prompts × 50
+    )
+    open_loop = SweepConfig(workload=(file,), request_rate=(0.5,), replicates=3)
+    assert describe_load(make_plan(open_loop), workloads, open_loop) == "requests that come over about 4 min"

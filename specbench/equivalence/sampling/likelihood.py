@@ -39,6 +39,14 @@ class LikelihoodCheck:
     def is_equivalent(self) -> bool:
         return self.p is not None and self.p < LEVEL
 
+    @property
+    def tokens_needed(self) -> int | None:
+        """Tokens that would show equality, if there is any, 99 times of 100: σ²(z.95 + z.995)²/δ². None without σ."""
+        if self.error is None:
+            return None
+        z = float(stats.norm.ppf(1 - LEVEL) + stats.norm.ppf(0.995))
+        return math.ceil(self.n * (self.error * z / self.margin) ** 2)
+
 
 def check(draws: Iterable[Draw], known: Known, positions: Positions, margin: float = MARGIN) -> LikelihoodCheck:
     """Against the known expectation, -H(p) at each place, so no second arm and no design effect: the differences are a
@@ -61,13 +69,3 @@ def check(draws: Iterable[Draw], known: Known, positions: Positions, margin: flo
     difference, error = float(np.mean(differences)), math.sqrt(variance) / n
     p = float(stats.norm.sf((margin - abs(difference)) / error))
     return LikelihoodCheck(n, difference, error, p, margin)
-
-
-def tokens_needed(sigma: float, margin: float = MARGIN, arms: int = 2) -> int:
-    """Tokens (per arm, where there are two) that show equality: arms·σ²(z.95 + z.995)²/δ².
-
-    With σ = 1.2 nats and a margin of 0.05 two arms take some 20,500 each; dependent tokens as many times more as their
-    design effect says. Positions with known probabilities are one arm.
-    """
-    z = float(stats.norm.ppf(0.95) + stats.norm.ppf(0.995))
-    return math.ceil(arms * sigma**2 * z**2 / margin**2)

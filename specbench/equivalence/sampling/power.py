@@ -44,11 +44,6 @@ def detectable_tv(n: int, df: int, level: float, power: float = POWER) -> float:
     return min(1.0, math.sqrt(noncentrality(df, level, power) / (4 * n))) if n > 0 and df > 0 else 1.0
 
 
-def draws_for_tv(tv: float, df: int, level: float, power: float = POWER) -> int:
-    """How many draws find every bias of this total variation."""
-    return math.ceil(noncentrality(df, level, power) / (4 * tv**2))
-
-
 def detectable_leak(n: int, power: float = POWER) -> float:
     """The share of impossible tokens of which `n` draws would have shown one with this power: 1 - (1-power)^(1/n)."""
     return 1 - (1 - power) ** (1 / n) if n > 0 else 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -94,7 +95,7 @@ def judge(arms: Mapping[str, ArmResult], level: float, find_tv: float, unsound: 
         outcome = "INCONCLUSIVE"
         reason = (
             f"too few draws: a bias of TV {find_tv:g} could go unseen, only {detectable:.3f} would be found for sure; "
-            "raise --draws"
+            f"raise --draws {math.ceil((detectable / find_tv) ** 2)}-fold"
         )
     return SamplingVerdict(outcome, level, adjusted, reason, detectable)
 

@@ -15,7 +15,7 @@ from specbench.simulated.request import Running
 from specbench.simulated.tally import RankTally
 from specbench.wire.requests import TokenId
 from specbench.wire.responses import Answer
-from specbench.wire.service import GenerationRequest
+from specbench.wire.service import GenerationRequest, RequestError
 
 _STRICT = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -60,10 +60,19 @@ class SglangFormat(EngineFormat):
     version = "0.5.23"
     health_paths = ("/health", "/health_generate", "/ready")
 
+    def check(self, asked: Mapping[str, Any]) -> None:
+        if "messages" in asked and asked.get("stream") and asked.get("return_token_ids"):
+            raise RequestError("return_token_ids is not supported with streaming on /v1/chat/completions.")
+
     def closing(self, asked: Mapping[str, Any], answer: Answer, running: Running) -> list[Json]:
         usage = answer.usage_chunk(None)
         details = self._details(asked, running)
-        told = [] if details is None else [{**usage, "usage": None, "sglext": {"spec_tokens_details": details}}]
+        extension: Json = {} if details is None else {"spec_tokens_details": details}
+        if "messages" in asked and asked.get("return_input_ids_in_sglext"):
+            extension["input_ids"] = list(running.prompt)
+        if "messages" in asked and asked.get("return_output_ids_in_sglext"):
+            extension["output_ids"] = [running.token_ids()]
+        told = [{**usage, "usage": None, "sglext": extension}] if extension else []
         return [*told, *([usage] if answer.ends_with_usage else [])]
 
     def whole(self, whole: Json, asked: Mapping[str, Any], running: Running) -> Json:
@@ -123,8 +132,8 @@ class SglangFormat(EngineFormat):
 
     def routes(self) -> list[web.RouteDef]:
         return [
-            web.get("/flush_cache", self._flush),
-            web.post("/flush_cache", self._flush),
+            web.get("/flush_cache", self.flush),
+            web.post("/flush_cache", self.flush),
             web.get("/get_server_info", self._info),
         ]
 
@@ -137,7 +146,7 @@ class SglangFormat(EngineFormat):
         }
         return info if running.finish_reason is None or not self.engine.gamma else info | self._counts(running)
 
-    async def _flush(self, request: web.Request) -> web.Response:
+    async def flush(self, request: web.Request) -> web.Response:
         """Empties the cache and starts acceptance anew; refused while requests run."""
         if self.engine.running or self.engine.waiting:
             return web.Response(status=400, text="Flush cache failed: requests are running.\n")

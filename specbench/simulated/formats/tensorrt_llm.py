@@ -49,19 +49,16 @@ class TensorrtLlmFormat(EngineFormat):
 
     def metrics(self) -> web.Response:
         """The iterations since the last reading: whoever reads them takes them away."""
+        return web.json_response(self.drained())
+
+    def drained(self) -> list[Json]:
         iterations = list(self.engine.tally.iterations)
         self.engine.tally.iterations.clear()
-        return web.json_response(iterations)
+        return iterations
 
     def server_info(self) -> Json:
-        engine = self.engine
-        speculative = {"decoding_type": engine.method, "max_draft_len": engine.gamma} if engine.gamma else None
-        return {
-            "version": self.version,
-            "max_batch_size": engine.max_batch_size,
-            "max_seq_len": engine.max_model_len,
-            "speculative_config": speculative,
-        }
+        """Nothing of its settings: these cannot be asked for."""
+        return {"disaggregated_params": {}}
 
 
 def _decoded_per_iteration(running: Running) -> float:

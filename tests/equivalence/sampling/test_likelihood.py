@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from specbench.equivalence.sampling.likelihood import check, tokens_needed
+from specbench.equivalence.sampling.likelihood import check
 from specbench.equivalence.sampling.observations import Distribution, Draw
 
 P = np.array([0.5, 0.2, 0.1, 0.1, 0.06, 0.04])
@@ -21,13 +21,18 @@ def sigma() -> float:
     return float(np.sqrt(P @ (logs - P @ logs) ** 2))
 
 
+def tokens_needed() -> int:
+    needed = check(drawn(1_000, P), KNOWN, Draw.stepped).tokens_needed
+    assert needed is not None
+    return needed
+
+
 def test_the_formula_of_the_sample_size() -> None:
-    assert tokens_needed(1.2) == pytest.approx(20_500, rel=0.02)
-    assert tokens_needed(1.2, arms=1) == pytest.approx(tokens_needed(1.2) / 2, abs=1)
+    assert tokens_needed() == pytest.approx((sigma() * (1.645 + 2.576) / 0.05) ** 2, rel=1e-3)
 
 
 def test_with_the_tokens_of_the_formula_the_target_is_shown_equal() -> None:
-    n = tokens_needed(sigma(), arms=1)
+    n = tokens_needed()
     shown = [check(drawn(n, P, seed), KNOWN, Draw.stepped).is_equivalent for seed in range(100)]
     assert np.mean(shown) > 0.95
     assert not check(drawn(n // 20, P), KNOWN, Draw.stepped).is_equivalent
@@ -37,7 +42,7 @@ def test_a_sampler_at_the_margin_is_called_equal_in_one_of_twenty() -> None:
     logs = np.log(P)
     towards = P * (logs - P @ logs)
     f = P + 0.05 * towards / (towards @ logs)  # mean log-likelihood exactly the margin off
-    n = tokens_needed(sigma(), arms=1)
+    n = tokens_needed()
     shown = [check(drawn(n, f, seed), KNOWN, Draw.stepped).is_equivalent for seed in range(300)]
     assert np.mean(shown) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
 

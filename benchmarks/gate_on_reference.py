@@ -46,7 +46,8 @@ def sweep(run: Path, replicates: int, slowdown: float = 0) -> Path:
     """Measure one run, with the slowdown injected into its speculative servers."""
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "sitecustomize.py").write_text(SLOWER.format(share=slowdown), encoding="utf-8")
-        env = {**os.environ, "PYTHONPATH": place} if slowdown else None
+        paths = os.pathsep.join(filter(None, (place, os.environ.get("PYTHONPATH"))))
+        env = {**os.environ, "PYTHONPATH": paths} if slowdown else None
         specbench("sweep", "--config", CONFIG, "--replicates", replicates, "--output", run, "--quiet", env=env)
     return run
 

@@ -15,7 +15,7 @@ from specbench.errors import SpecbenchError
 from specbench.quantities import Number, Price
 from specbench.yaml_file import read_mapping
 
-Precision = Literal["fp16", "bf16", "fp8", "fp4"]
+Precision = Literal["fp32", "fp16", "bf16", "fp8", "fp4"]
 
 _SAME_RATE: Mapping[Precision, Precision] = {"fp16": "bf16", "bf16": "fp16"}
 

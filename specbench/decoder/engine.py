@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Literal
 
@@ -16,6 +17,7 @@ from specbench.decoder.drafters.base import Draft, Drafter
 from specbench.decoder.logprobs import LogprobsMode, logprobs
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.models.prefill import prefill
+from specbench.decoder.policies.base import GammaPolicy, Step
 from specbench.decoder.request import Request, RequestFailed, SequenceState, StepOutput
 from specbench.decoder.sampling import warp
 from specbench.decoder.synthetic import SyntheticAcceptance
@@ -34,6 +36,7 @@ class Engine:
                     every drafter and gamma. Greedy requests are the same under both.
     logprobs_mode:  whether log-probabilities are reported before (`raw`) or after temperature, top-k and top-p
     acceptance:     made up in the place of the verdict, so that outputs are not the target's; None for exact ones
+    policy:         sets each request's gamma at every step, up to `gamma`; None leaves it at that
     """
 
     def __init__(
@@ -47,8 +50,9 @@ class Engine:
         eos_token_ids: Sequence[int] = (),
         logprobs_mode: LogprobsMode = "raw",
         acceptance: SyntheticAcceptance | None = None,
+        policy: GammaPolicy | None = None,
     ) -> None:
-        self.target, self.drafter, self.gamma = target, drafter, gamma
+        self.target, self.drafter, self.gamma, self.policy = target, drafter, gamma, policy
         self.max_batch_size, self.max_model_len = max_batch_size, max_model_len
         self.verification: Verification = verification
         self.logprobs_mode: LogprobsMode = logprobs_mode
@@ -150,9 +154,11 @@ class Engine:
             return self._emit(row, verified.next_token.tolist(), forward.logits[0], first=True)
 
     def _advance(self) -> list[StepOutput]:
+        begun = time.perf_counter()
         batch = self._live_batch()
+        gammas = self._gammas(batch)
         with self.counters.timed("draft"):
-            draft = self._propose(batch)
+            draft = self._propose(batch, gammas)
         with self.counters.timed("verify"):
             tokens, positions = self._verification_input(batch, draft)
             used = max(batch.lengths()) + draft.width
@@ -165,10 +171,12 @@ class Engine:
             # One read for the whole batch: every read makes the host wait for a GPU.
             read = torch.cat([results, draft.tokens], 1).tolist()
             self.drafter.observe(batch, [row[1] for row in read], forward.hidden)
+            self._tell_policy(batch, gammas, read, time.perf_counter() - begun)
             outputs = []
             for row, (proposed, kept, next_token, *proposal) in enumerate(read):
                 if batch.sequences[row] is not None:
-                    outputs.append(self._emit(row, [*proposal[:kept], next_token], forward.logits[row], proposed, kept))
+                    emitted, gamma = [*proposal[:kept], next_token], None if self.policy is None else gammas[row]
+                    outputs.append(self._emit(row, emitted, forward.logits[row], proposed, kept, gamma))
             return outputs
 
     def _live_batch(self) -> Batch:
@@ -178,10 +186,32 @@ class Engine:
             self._batch = Batch.of(self._rows[: highest + 1], self._draft_stream, self.target.device)
         return self._batch
 
-    def _propose(self, batch: Batch) -> Draft:
-        # A step emits one token more than it accepts, hence the 1.
-        limits = [0 if s is None else min(self.gamma, s.room - 1) for s in batch.sequences]
+    def _gammas(self, batch: Batch) -> list[int]:
+        """What each row may draft; of a dead row it is ignored."""
+        if self.policy is None:
+            return [self.gamma] * batch.size
+        chosen = iter(self.policy.choose([s.request.id for s in batch.sequences if s is not None]))
+        return [0 if s is None else next(chosen) for s in batch.sequences]
+
+    def _propose(self, batch: Batch, gammas: Sequence[int]) -> Draft:
+        limits = _limits(batch, gammas)
         return self.drafter.propose(batch, limits) if any(limits) else Draft.none(batch)
+
+    def _tell_policy(self, batch: Batch, gammas: Sequence[int], read: Sequence[list[int]], seconds: float) -> None:
+        # read: per row, tokens drafted and accepted come first. Sequences have not been given their tokens yet.
+        if self.policy is None:
+            return
+        live = [row for row, sequence in enumerate(batch.sequences) if sequence is not None]
+        limits = _limits(batch, gammas)
+        self.policy.observe(
+            Step(
+                sessions=[s.request.id for s in batch.sequences if s is not None],
+                asked=[limits[row] for row in live],
+                drafted=[read[row][0] for row in live],
+                accepted=[read[row][1] for row in live],
+                seconds=seconds,
+            )
+        )
 
     def _verification_input(self, batch: Batch, draft: Draft) -> tuple[Tensor, Tensor]:
         """The newest token and the draft of each row, and their positions: both [B, 1 + g]."""
@@ -205,7 +235,14 @@ class Engine:
         return verify.rejection(p, draft.probs, draft.tokens, batch.seeds, positions, verdict)
 
     def _emit(
-        self, row: int, tokens: list[int], logits: Tensor, drafted: int = 0, accepted: int = 0, first: bool = False
+        self,
+        row: int,
+        tokens: list[int],
+        logits: Tensor,
+        drafted: int = 0,
+        accepted: int = 0,
+        gamma: int | None = None,
+        first: bool = False,
     ) -> StepOutput:
         """Give a row's request its tokens, count them, and free the row if they ended it. logits [w, V]"""
         sequence = self._rows[row]
@@ -226,12 +263,21 @@ class Engine:
             finish_reason=reason,
             drafted=drafted,
             accepted=accepted,
+            gamma=gamma,
             first=first,
         )
 
     def _release(self, row: int) -> None:
+        sequence = self._rows[row]
+        if self.policy is not None and sequence is not None:
+            self.policy.forget(sequence.request.id)
         self._rows[row], self._batch = None, None
         self.drafter.release(row)
+
+
+def _limits(batch: Batch, gammas: Sequence[int]) -> list[int]:
+    """What each row drafts at most: a step emits one token more than it accepts, hence the 1."""
+    return [0 if s is None else min(gamma, s.room - 1) for s, gamma in zip(batch.sequences, gammas, strict=True)]
 
 
 def cache_slots(max_model_len: int, gamma: int) -> int:

@@ -14,6 +14,7 @@ from specbench.decoder.drafters.base import DrafterContext
 from specbench.decoder.engine import Engine, Verification, cache_slots
 from specbench.decoder.logprobs import LogprobsMode
 from specbench.decoder.models.llama import Llama
+from specbench.decoder.policies import FixedGamma, parse
 from specbench.decoder.rates import parse_rates
 from specbench.decoder.synthetic import SyntheticAcceptance
 
@@ -27,7 +28,7 @@ def load_engine(
     target: str | Path,
     *,
     method: str = "none",
-    gamma: int = 0,
+    gamma: int | str = 0,
     drafter: str | Path | None = None,
     dtype: str = "auto",
     device: str = "cpu",
@@ -40,14 +41,17 @@ def load_engine(
 ) -> Engine:
     """An engine over the Hugging Face directory `target`, with a drafter of this method.
 
-    gamma: 0 exactly when the method is `none` · drafter: directory of the drafter's weights, for methods that have them
+    gamma: 0 exactly when the method is `none`; or the rule that sets it, as `policies.parse` reads it
+    drafter: directory of the drafter's weights, for methods that have them
     dtype: float32, bfloat16, float16, or auto: the weights' own, but float32 on a CPU that doesn't compute in it
     max_model_len: prompt and output tokens per request; None is 2048, or the model's own limit where that is less
     acceptance: made up in the place of verdicts, `synthetic:0.8` or a rate per position; None for exact verification
     threads: CPU threads of the whole process; None leaves PyTorch's choice
     Raises ValueError, with the way out, for whatever can't be loaded or doesn't fit together.
     """
-    if (method == "none") != (gamma == 0) or gamma < 0:
+    policy = parse(gamma)
+    most = policy.largest
+    if (method == "none") != (most == 0) or most < 0:
         raise ValueError(f"method none goes with gamma 0, others with gamma >= 1; got {method} with gamma {gamma}.")
     rates = None if acceptance is None else parse_rates(acceptance)
     if max_batch_size < 1:
@@ -70,18 +74,20 @@ def load_engine(
         target_directory=Path(target),
         directory=None if drafter is None else Path(drafter),
         rows=max_batch_size,
-        slots=cache_slots(max_model_len, gamma),
+        slots=cache_slots(max_model_len, most),
+        stop_below=policy.stop_below,
     )
     return Engine(
         model,
         load_drafter(method, context),
-        gamma,
+        most,
         max_batch_size,
         max_model_len,
         verification,
         eos_token_ids=eos_token_ids(target),
         logprobs_mode=logprobs_mode,
-        acceptance=None if rates is None else SyntheticAcceptance(rates, gamma, place),
+        acceptance=None if rates is None else SyntheticAcceptance(rates, most, place),
+        policy=None if type(policy) is FixedGamma else policy,  # which need not be asked at every step
     )
 
 

@@ -41,6 +41,7 @@ class StepOutput:
     token_ids: emitted now, 1..gamma+1 of them
     logprobs:  one per token, None unless asked for
     drafted, accepted: tokens proposed in this step, and those of them that were emitted
+    gamma:     what the policy let it draft, whatever was found and fitted; None where there is no policy
     first:     the tokens came from the prompt's prefill, which is no step of speculation
     """
 
@@ -50,6 +51,7 @@ class StepOutput:
     finish_reason: FinishReason | None = None
     drafted: int = 0
     accepted: int = 0
+    gamma: int | None = None
     first: bool = False
 
 

@@ -90,7 +90,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--target", required=True, help="Hugging Face directory of the model")
     parser.add_argument("--served-model-name", help="name in requests and answers; the directory by default")
     parser.add_argument("--method", default="none", choices=METHODS)
-    parser.add_argument("--gamma", type=int, default=0, help="tokens drafted per step; 0 with method none")
+    parser.add_argument(
+        "--gamma",
+        default="0",
+        help="tokens drafted per step, 0 with method none; or a rule: schedule:1=4+9=0 by batch size, "
+        "adaptive:threshold, adaptive:goodput, adaptive:confidence",
+    )
     parser.add_argument("--drafter", help="directory of the drafter's weights")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")

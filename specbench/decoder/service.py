@@ -85,6 +85,7 @@ class DecoderService:
         return {
             **self._settings,
             "gamma": engine.gamma,
+            "policy": None if engine.policy is None else str(engine.policy),
             "verification": engine.verification,
             "logprobs_mode": engine.logprobs_mode,
             "acceptance": None if engine.acceptance is None else str(engine.acceptance),
@@ -143,6 +144,7 @@ class RunningGeneration:
         self._text = TextStream(tokenizer, stop)
         self._drafted: list[int] = []
         self._accepted: list[int] = []
+        self._gammas: list[int] = []
         self._arrived: asyncio.Queue[Delta | Exception] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._ended = False
@@ -160,7 +162,10 @@ class RunningGeneration:
             yield delta
 
     def metrics(self) -> Mapping[str, Any] | None:
-        """In vLLM's shape, but steps without a draft count among the steps here (vLLM leaves them out)."""
+        """In vLLM's shape, but steps without a draft count among the steps here (vLLM leaves them out).
+
+        `per_step_gamma` is there under a policy: what it let each step draft.
+        """
         if not self._gamma:
             return None
         steps, drafted, accepted = len(self._accepted), sum(self._drafted), sum(self._accepted)
@@ -175,6 +180,7 @@ class RunningGeneration:
                 "acceptance_histogram": [self._accepted.count(k) for k in range(self._gamma + 1)],
                 "per_step_drafted": self._drafted,
                 "per_step_accepted": self._accepted,
+                **({"per_step_gamma": self._gammas} if self._gammas else {}),
             }
         }
 
@@ -191,6 +197,8 @@ class RunningGeneration:
         if not output.first:
             self._drafted.append(output.drafted)
             self._accepted.append(output.accepted)
+            if output.gamma is not None:
+                self._gammas.append(output.gamma)
         return Delta(
             text=self._text.take(final=output.finish_reason is not None),
             token_ids=output.token_ids,

@@ -34,9 +34,8 @@ async def serve(target: Path) -> AsyncIterator[Callable[..., DecoderService]]:
         engine = load_engine(
             target,
             method=method,
-            gamma=0 if method == "none" else 3,
             drafter=target if method == "draft_model" else None,
-            **{"max_model_len": 128, "max_batch_size": 2, **settings},
+            **{"gamma": 0 if method == "none" else 3, "max_model_len": 128, "max_batch_size": 2, **settings},
         )
         services.append(
             DecoderService(Worker(lambda: engine), AutoTokenizer.from_pretrained(target), "tiny", {"version": "1.2"})
@@ -358,3 +357,14 @@ async def test_the_final_chunk_carries_usage_and_acceptance(serve: Callable[...,
     ids = [token for event in events for choice in event["choices"] for token in choice.get("token_ids") or ()]
     assert len(ids) == events[-1]["usage"]["completion_tokens"] == 9
     assert events[-1]["metrics"]["speculative_decoding"]["per_step_accepted"] == [3, 3]
+
+
+async def test_under_a_rule_every_step_tells_what_it_might_draft(serve: Callable[..., DecoderService]) -> None:
+    service = serve(gamma="schedule:1=3+2=0")
+    assert service.server_info()["policy"] == "schedule:1=3+2=0"
+    generation = await service.submit(GenerationRequest(prompt="hello", max_tokens=16, **GREEDY))
+    await finish(generation)
+    figures = generation.metrics()
+    assert figures is not None
+    assert figures["speculative_decoding"]["per_step_gamma"] == [3, 3, 3, 3]
+    assert figures["speculative_decoding"]["per_step_drafted"] == [3, 3, 3, 2]

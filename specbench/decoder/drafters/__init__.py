@@ -16,10 +16,15 @@ METHODS = {
     "eagle3": "specbench.decoder.drafters.eagle3",
 }
 
+CONFIDENT = ("draft_model", "eagle3")
+"""Those whose drafter knows how likely its tokens are, and so can stop where it is unsure (`stop_below`)."""
+
 
 def load_drafter(method: str, context: DrafterContext) -> Drafter:
     """The drafter of this method. Raises ValueError for an unknown method, or weights that don't fit the target."""
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}. Choose from: {', '.join(METHODS)}.")
+    if context.stop_below is not None and method not in CONFIDENT:
+        raise ValueError(f"{method} knows no probabilities to stop by: that is for {', '.join(CONFIDENT)}.")
     drafter: Drafter = import_module(METHODS[method]).load(context)
     return drafter

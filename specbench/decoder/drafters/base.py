@@ -83,10 +83,14 @@ class Drafter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DrafterContext:
-    """What a drafter is made for: the target, the size of the batch, and where its own weights are, if it has any."""
+    """What a drafter is made for: the target, the size of the batch, and where its own weights are, if it has any.
+
+    stop_below: a draft ends after a token to which the drafter gave less than this; None for drafts of full length
+    """
 
     target: Llama
     target_directory: Path
     directory: Path | None
     rows: int
     slots: int
+    stop_below: float | None = None

@@ -13,8 +13,9 @@ from specbench.decoder.batch import Batch
 from specbench.decoder.cache import KVCache
 from specbench.decoder.drafters.base import Draft, DrafterContext
 from specbench.decoder.drafters.choose import choose
+from specbench.decoder.drafters.unsure import UnsureStop
 from specbench.decoder.models.llama import Llama
-from specbench.decoder.models.prefill import prefill
+from specbench.decoder.models.prefill import CHUNK, prefill
 from specbench.decoder.request import SequenceState
 
 
@@ -31,8 +32,8 @@ class DraftModel:
     name = "draft_model"
     needs_hidden: tuple[int, ...] = ()
 
-    def __init__(self, model: Llama, rows: int, slots: int) -> None:
-        self.model = model
+    def __init__(self, model: Llama, rows: int, slots: int, stop_below: float | None = None) -> None:
+        self.model, self._stop_below = model, stop_below
         self._cache = KVCache(model.config, rows, slots, model.dtype, model.device)
         self._seen = [0] * rows
         self._drafted_through = 0
@@ -44,12 +45,16 @@ class DraftModel:
         self._seen[row] = len(sequence.tokens)
 
     def propose(self, batch: Batch, limits: Sequence[int]) -> Draft:
-        lengths, gamma = batch.lengths(), max(limits)
+        lengths = batch.lengths()
         live = [row for row, sequence in enumerate(batch.sequences) if sequence is not None]
         unseen = max(lengths[row] - self._seen[row] for row in live)
         tokens, positions = (torch.tensor(x, dtype=torch.int64, device=batch.device) for x in batch.newest(unseen))
+        *earlier, (tokens, positions) = zip(*(torch.split(x, CHUNK, 1) for x in (tokens, positions)), strict=True)
+        for missed, at in earlier:  # after a long time without a draft
+            self.model.forward(missed, self._cache.at(slice(0, batch.size), at, at, used=max(lengths)), logits=0)
+        stop = None if self._stop_below is None else UnsureStop(self._stop_below, limits)
         drafted, probs = [], []
-        for step in range(gamma):
+        for step in range(max(limits)):
             view = self._cache.at(slice(0, batch.size), positions, positions, used=max(lengths) + step)
             logits = self.model.forward(tokens, view, logits=1).logits
             positions = positions[:, -1:] + 1
@@ -57,10 +62,12 @@ class DraftModel:
             if q is not None:
                 probs.append(q)
             drafted.append(tokens)
+            if stop is not None and stop.is_over(step + 1, logits, tokens, self.model.token_ids):
+                break
         for row in live:
             self._seen[row] = lengths[row]
-        self._drafted_through = gamma - 1
-        return Draft.chain(drafted, probs, limits)
+        self._drafted_through = len(drafted) - 1
+        return Draft.chain(drafted, probs, limits if stop is None else stop.limits)
 
     def observe(self, batch: Batch, accepted: Sequence[int], hidden: Tensor | None) -> None:
         for row, kept in enumerate(accepted):
@@ -82,7 +89,7 @@ def load(context: DrafterContext) -> DraftModel:
             f"{target.config.vocab_size}. Choose a draft model of the target's own family."
         )
     _compare_tokenizers(context.directory, context.target_directory)
-    return DraftModel(model, context.rows, context.slots)
+    return DraftModel(model, context.rows, context.slots, context.stop_below)
 
 
 def _compare_tokenizers(draft: Path, target: Path) -> None:

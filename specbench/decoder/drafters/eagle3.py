@@ -11,6 +11,7 @@ from specbench.decoder.batch import Batch
 from specbench.decoder.cache import KVCache
 from specbench.decoder.drafters.base import Draft, DrafterContext
 from specbench.decoder.drafters.choose import choose
+from specbench.decoder.drafters.unsure import UnsureStop
 from specbench.decoder.models.eagle3 import Eagle3Head
 from specbench.decoder.models.prefill import CHUNK
 from specbench.decoder.request import SequenceState
@@ -26,8 +27,8 @@ class Eagle3Drafter:
 
     name = "eagle3"
 
-    def __init__(self, head: Eagle3Head, rows: int, slots: int) -> None:
-        self.head = head
+    def __init__(self, head: Eagle3Head, rows: int, slots: int, stop_below: float | None = None) -> None:
+        self.head, self._stop_below = head, stop_below
         self._cache = KVCache(head.config.layer, rows, slots, head.dtype, head.device)
         # Per row: the target's features of the newest positions, [taps, hidden_size] each times their number. The
         # last of them is that of the newest token but one.
@@ -53,11 +54,15 @@ class Eagle3Drafter:
         self._waiting[row] = [features[-1:]]
 
     def propose(self, batch: Batch, limits: Sequence[int]) -> Draft:
-        head, gamma, longest = self.head, max(limits), max(batch.lengths())
-        tokens, positions, features = self._verified(batch)
+        head, longest = self.head, max(batch.lengths())
+        chunks = zip(*(torch.split(x, CHUNK, 1) for x in self._verified(batch)), strict=True)
+        *earlier, (tokens, positions, features) = chunks
+        for missed, at, theirs in earlier:  # after a long time without a draft
+            head.forward(missed, head.fuse(theirs), self._cache.at(slice(0, batch.size), at, at, used=longest - 1))
         hidden = head.fuse(features)
+        stop = None if self._stop_below is None else UnsureStop(self._stop_below, limits)
         drafted, probs = [], []
-        for step in range(gamma):
+        for step in range(max(limits)):
             view = self._cache.at(slice(0, batch.size), positions, positions, used=longest - 1 + step)
             logits, hidden = head.forward(tokens, hidden, view)
             tokens, q = choose(batch, logits, positions[:, -1:] + 2, head.config.layer.vocab_size, head.token_ids)
@@ -65,7 +70,9 @@ class Eagle3Drafter:
             drafted.append(tokens)
             if q is not None:
                 probs.append(q)
-        return Draft.chain(drafted, probs, limits)
+            if stop is not None and stop.is_over(step + 1, logits, tokens, head.token_ids):
+                break
+        return Draft.chain(drafted, probs, limits if stop is None else stop.limits)
 
     def observe(self, batch: Batch, accepted: Sequence[int], hidden: Tensor | None) -> None:
         assert hidden is not None
@@ -103,4 +110,5 @@ def load(context: DrafterContext) -> Eagle3Drafter:
     """Raises ValueError where there is no directory, or the head in it was made for another target."""
     if context.directory is None:
         raise ValueError("method eagle3 needs the directory of an EAGLE-3 head.")
-    return Eagle3Drafter(Eagle3Head.from_directory(context.directory, context.target), context.rows, context.slots)
+    head = Eagle3Head.from_directory(context.directory, context.target)
+    return Eagle3Drafter(head, context.rows, context.slots, context.stop_below)

@@ -23,7 +23,10 @@ LEAST_P = 1e-6
 """Below this a sampler is held for wrong: an exact one is there once in a million runs."""
 
 NEAR_TIE = {torch.float32: 1e-3, torch.bfloat16: 0.25}
-"""Nats between the two best tokens up to which rounding may choose either."""
+"""Nats between the best token and another up to which rounding may choose either."""
+
+ALTERNATIVES = 8
+"""Tokens among which the other has to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def check_greedy(device: torch.device, dtype: torch.dtype, requests: int) -> lis
     """
     target, draft = (random_llama(shape, dtype, device, fading=True) for shape in (SMALL, SMALL_DRAFT))
     texts = prompts(requests, 33, SMALL["vocab_size"])
-    params = SamplingParams(temperature=0.0, max_tokens=64, ignore_eos=True, logprobs=2)
+    params = SamplingParams(temperature=0.0, max_tokens=64, ignore_eos=True, logprobs=ALTERNATIVES)
     length = 33 + 64
     plain = run(make_engine(target, rows=8, length=length), texts, params)
     found = []
@@ -74,12 +77,14 @@ def check_greedy(device: torch.device, dtype: torch.dtype, requests: int) -> lis
 
 
 def _margin(plain: list[StepOutput], other: list[StepOutput]) -> float | None:
-    """How far apart the plain decoder's two best tokens were where the outputs part; None where they do not."""
+    """How much likelier plain decoding's own token was where the outputs part; infinite where the other is not among
+    its best, None where they do not part.
+    """
     ours = [logprob for output in plain for logprob in output.logprobs or ()]
     for expected, token in zip(ours, tokens(other), strict=True):
         if expected.token_id != token:
-            (_, best), (_, second) = expected.top[:2]
-            return best - second
+            top = dict(expected.top)
+            return max(top.values()) - top.get(token, -math.inf)
     return None
 
 

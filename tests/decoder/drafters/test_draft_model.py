@@ -10,6 +10,7 @@ from transformers import LlamaForCausalLM
 
 from specbench.decoder import noise
 from specbench.decoder.batch import Batch
+from specbench.decoder.drafters import draft_model
 from specbench.decoder.drafters.draft_model import DraftModel
 from specbench.decoder.load import load_engine
 from specbench.decoder.models.llama import Llama
@@ -128,3 +129,42 @@ def test_a_head_for_a_part_of_the_vocabulary_drafts_its_best_token_and_gives_non
 def test_such_a_model_is_refused_as_a_target(reduced: Path) -> None:
     with pytest.raises(ValueError, match="it can draft, and not be a target"):
         load_engine(reduced, max_model_len=64)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("chunk", [1, 3, 4])
+def test_what_was_missed_in_a_long_time_without_a_draft_is_entered_in_chunks(
+    drafter: DraftModel, oracle: LlamaForCausalLM, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(draft_model, "CHUNK", chunk)
+    rows = [sequence([5, 6, 7, 8, 9]), sequence([1]), sequence([30, 31, 30, 31])]
+    for row, state in enumerate(rows):
+        drafter.prefill(row, state, None)
+        # Of the second row less is missing than of the others.
+        state.tokens += range(100, 103 if row == 1 else 110)
+    assert step(drafter, [*rows], [3, 3, 3]) == [continuation(oracle, state.tokens, 3) for state in rows]
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("below", [0.035, 0.045, 0.06])
+def test_a_draft_ends_after_the_first_token_that_it_is_unsure_of(
+    pruned: Path, oracle: LlamaForCausalLM, below: float
+) -> None:
+    drafter = DraftModel(Llama.from_directory(pruned, torch.float32, CPU), rows=3, slots=64, stop_below=below)
+    rows = [sequence([5, 6, 7, 8, 9]), sequence([1, 2]), sequence([30, 31, 30, 31])]
+    for row, state in enumerate(rows):
+        drafter.prefill(row, state, None)
+        state.tokens.append(40 + row)
+    limits = [8, 8, 2]
+    drafts = step(drafter, [*rows], limits)
+    expected = []
+    for state, limit in zip(rows, limits, strict=True):
+        draft = continuation(oracle, state.tokens, limit)
+        for count in range(1, limit):
+            logits = oracle(torch.tensor([[*state.tokens, *draft[: count - 1]]])).logits[0, -1]
+            if logits.softmax(-1).max() < below:
+                draft = draft[:count]
+                break
+        expected.append(draft)
+    assert [[token for token in draft if token >= 0] for draft in drafts] == expected
+    assert len(drafts[0]) == max(map(len, expected))

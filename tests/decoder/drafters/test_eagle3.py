@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,14 @@ from transformers import LlamaForCausalLM
 
 from specbench.decoder.batch import Batch
 from specbench.decoder.config import ModelConfig
+from specbench.decoder.drafters import eagle3
 from specbench.decoder.drafters.base import Draft
 from specbench.decoder.engine import Engine
 from specbench.decoder.load import load_engine
 from specbench.decoder.models.eagle3 import Eagle3Head
 from specbench.decoder.models.eagle3_config import Eagle3Config, tap_layers
 from specbench.decoder.models.llama import Llama
+from specbench.decoder.policies.base import Step
 from specbench.decoder.request import Request
 from specbench.decoder.sampling import SamplingParams
 
@@ -300,3 +302,69 @@ def test_the_head_says_what_its_cache_and_its_weights_cost(deep_target: Path, sa
     assert Eagle3Head.from_directory(directory, target).weights_bytes == 4 * parameters
     drafter = engine(deep_target, directory, 2).drafter
     assert drafter.kv_bytes_per_token == 2 * 2 * 8 * 4
+
+
+@pytest.mark.parametrize("batch_size", BATCH_SIZES)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "schedule:1=3+2=1+5=2",
+        "adaptive:threshold+max=5",
+        "adaptive:goodput+max=3",
+        "adaptive:confidence+max=5+below=0.3",
+    ],
+)
+def test_greedy_tokens_do_not_change_where_gamma_does(
+    deep_target: Path,
+    save_head: Callable[..., Path],
+    likely: list[int],
+    plain: dict[str, list[int]],
+    rule: str,
+    batch_size: int,
+) -> None:
+    speculating = load_engine(
+        deep_target,
+        method="eagle3",
+        gamma=rule,
+        drafter=save_head(likely, norm_output=True),
+        max_batch_size=batch_size,
+        max_model_len=64,
+    )
+    assert decode(speculating, GREEDY) == plain
+    assert speculating.counters.drafted > 0
+
+
+def test_features_of_a_long_time_without_a_draft_are_entered_in_chunks(
+    deep_target: Path, save_head: Callable[..., Path], likely: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drafted() -> list[list[list[int]]]:
+        speculating = engine(deep_target, save_head(likely), 3, max_batch_size=3)
+        speculating.policy = Seldom()
+        watched = Watched(speculating)
+        decode(speculating, GREEDY)
+        return [draft.tokens.tolist() for _, draft in watched.drafts]
+
+    whole = drafted()
+    monkeypatch.setattr(eagle3, "CHUNK", 2)
+    assert drafted() == whole
+    assert len(whole) > 3
+
+
+class Seldom:
+    """Lets everybody draft at every seventh step."""
+
+    stop_below: float | None = None
+    largest = 3
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def choose(self, sessions: Sequence[Hashable]) -> list[int]:
+        self._steps += 1
+        return [0 if self._steps % 7 else 3] * len(sessions)
+
+    def observe(self, step: Step) -> None:
+        pass
+
+    def forget(self, session: Hashable) -> None:
+        pass

@@ -16,9 +16,10 @@ import torch
 from specbench.decoder import noise, verify
 from specbench.decoder.gpu_check import kernels
 from specbench.decoder.gpu_check.__main__ import _Run
-from specbench.decoder.gpu_check.exactness import Check, check_distribution, check_greedy, check_noise
+from specbench.decoder.gpu_check.exactness import Check, _margin, check_distribution, check_greedy, check_noise
 from specbench.decoder.gpu_check.figures import Figure
 from specbench.decoder.gpu_check.models import LLAMA_1B, LLAMA_8B, RandomWeights
+from specbench.decoder.request import Logprob, StepOutput
 from specbench.decoder.verify import Verified
 
 CPU = torch.device("cpu")
@@ -115,7 +116,8 @@ def test_a_sampler_that_accepts_everything_is_found(monkeypatch: pytest.MonkeyPa
     assert False in {check.ok for check in check_distribution(CPU, 512)}
 
 
-def test_a_wrong_token_is_no_near_tie(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_wrong_token_is_no_near_tie(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
     honest = verify.greedy
 
     def keeps_one_more(target: torch.Tensor, draft: torch.Tensor, verdict: torch.Tensor | None = None) -> Verified:
@@ -124,8 +126,16 @@ def test_a_wrong_token_is_no_near_tie(monkeypatch: pytest.MonkeyPatch) -> None:
         return honest(target, draft, more)
 
     monkeypatch.setattr(verify, "greedy", keeps_one_more)
-    by_method = {check.name: check.ok for check in check_greedy(CPU, torch.float32, 2)}
-    assert by_method["greedy draft_model float32"] is False
+    by_method = {check.name: check.ok for check in check_greedy(CPU, dtype, 2)}
+    assert by_method[f"greedy draft_model {str(dtype).removeprefix('torch.')}"] is False
+
+
+@pytest.mark.parametrize(("other", "margin"), [(7, None), (8, 0.125), (9, 0.5), (500, math.inf)])
+def test_how_near_to_a_tie_a_token_was_is_told_of_that_token(other: int, margin: float | None) -> None:
+    """Two tokens are all but alike, and the output parts to another: that is no near tie."""
+    top = ((7, -1.0), (8, -1.125), (9, -1.5))
+    plain = StepOutput("r", (3, 7), (Logprob(3, -0.5, ((3, -0.5),)), Logprob(7, -1.0, top)))
+    assert _margin([plain], [StepOutput("r", (3, other))]) == margin
 
 
 def test_random_numbers_of_another_device_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import aiohttp
+from typing import TYPE_CHECKING, Any
 
 from specbench.errors import SpecbenchError
 
+if TYPE_CHECKING:
+    import aiohttp
+
 LEAST_SECRET = 8
-"""Characters of a secret at least: shorter ones (`EMPTY`, `none`) are placeholders, and stand in ordinary text."""
+"""Characters of a secret at least: shorter ones stand in ordinary text, and cannot be kept out of it."""
+
+PLACEHOLDERS = frozenset({"EMPTY", "dummy", "fake", "none", "null", "test", "x"})
+"""Keys of servers that check none: no secrets."""
 
 MASK = "***"
+
+_SECRET_NAME = re.compile(
+    r"secret|passw|passphrase|passcode|credential|cookie|session|signature|bearer|jwt|hmac|environ|launch_command"
+    r"|(key|keyfile|keys|token|pass|sig|env)(_|$)"
+    r"|(^|_)auth(?!or(s|ed|ing|ity)?(_|$))"
+)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether what is called so may hold something that nobody should read: a header, a setting, a variable.
+
+    Rather once too often: a setting that is left out is no loss (`eos_token`), a key that is written down is one.
+    SGLang's `launch_command` holds whatever was on its command line.
+    """
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", "_", name).lower()
+    return _SECRET_NAME.search(words) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +70,8 @@ class Access:
         **options: Any,
     ) -> aiohttp.ClientSession:
         """A session with all of it. connector, options: of aiohttp.TCPConnector and aiohttp.ClientSession"""
+        import aiohttp  # a third of a second, which whoever only reads runs need not wait
+
         return aiohttp.ClientSession(
             base_url,
             connector=aiohttp.TCPConnector(ssl=self._trust(), **(connector or {})),

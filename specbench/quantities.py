@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from specbench.analysis.cost import MOST
+from specbench.decoder.policies import ADAPTIVE, parse
 from specbench.errors import SpecbenchError
 from specbench.schedule import PREFIX, Schedule
 
@@ -52,12 +53,16 @@ def latency_bounds(written: object) -> object:
 
 
 def gamma(written: object) -> object:
-    """A number as it is, or a schedule by batch size, `schedule:1=4+9=0`. Raises ValueError for another text."""
+    """A number as it is, a schedule by batch size, `schedule:1=4+9=0`, or a rule, `adaptive:threshold`. Raises
+    ValueError for another text.
+    """
     if not isinstance(written, str):
         return _number(written)
     try:
+        if written.startswith(ADAPTIVE):
+            return str(parse(written))
         return f"{PREFIX}{Schedule.parse(written)}"
-    except SpecbenchError as error:
+    except (SpecbenchError, ValueError) as error:
         raise ValueError(str(error).rstrip(".")) from None
 
 

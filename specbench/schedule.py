@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import pairwise
 
+from specbench.decoder.policies import fixed
 from specbench.errors import SpecbenchError
 
-PREFIX = "schedule:"
+PREFIX = fixed.PREFIX
 """What a schedule begins with where a gamma may stand: `--gamma 2,4,schedule:1=4+5=2+9=0`."""
 
 
@@ -22,23 +22,18 @@ class Schedule:
     steps: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
-        starts = [start for start, _ in self.steps]
-        if not starts or starts[0] != 1 or any(a >= b for a, b in pairwise(starts)):
-            raise SpecbenchError(f"a schedule begins at batch size 1 and goes up; got {self}.")
-        if any(gamma < 0 for _, gamma in self.steps) or self.largest == 0:
-            raise SpecbenchError(f"a schedule needs one gamma above 0, and none below; got {self}.")
+        try:
+            fixed.check_steps(self.steps)
+        except ValueError as error:
+            raise SpecbenchError(str(error)) from None
 
     @classmethod
     def parse(cls, written: str) -> Schedule:
         """`1=4+5=2+9=0`: gamma 4 from batch size 1 on, 2 from 5 on, off from 9 on. Raises SpecbenchError."""
-        text = written.removeprefix(PREFIX)
-        if not re.fullmatch(r"\d{1,6}=\d{1,3}(\+\d{1,6}=\d{1,3})*", text):
-            raise SpecbenchError(
-                f"expected a schedule such as {PREFIX}1=4+5=2+9=0 (gamma 4 from batch size 1 on, 2 from 5 on, off from "
-                f"9 on); got {written!r}."
-            )
-        pairs = (part.split("=") for part in text.split("+"))
-        return cls(tuple((int(start), int(gamma)) for start, gamma in pairs))
+        try:
+            return cls(fixed.read_steps(written))
+        except ValueError as error:
+            raise SpecbenchError(str(error)) from None
 
     @classmethod
     def of(cls, gammas: dict[int, int]) -> Schedule:
@@ -53,7 +48,7 @@ class Schedule:
 
     def at(self, batch_size: int) -> int:
         """The gamma while `batch_size` requests run."""
-        return [gamma for start, gamma in self.steps if start <= max(batch_size, 1)][-1]
+        return fixed.gamma_at(self.steps, batch_size)
 
     def ranges(self, last: int) -> list[tuple[int, int, int]]:
         """(first, last, gamma) up to batch size `last`; the final range ends there, or where it begins if later."""
@@ -61,4 +56,4 @@ class Schedule:
         return [(start, max(start, end), gamma) for (start, gamma), end in zip(self.steps, ends, strict=True)]
 
     def __str__(self) -> str:
-        return "+".join(f"{start}={gamma}" for start, gamma in self.steps)
+        return fixed.written_steps(self.steps)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specbench.decoder.policies import ADAPTIVE, parse
 from specbench.errors import SpecbenchError
-from specbench.schedule import Schedule
+from specbench.schedule import PREFIX, Schedule
 
 DRAFTERLESS = ("none", "ngram", "suffix", "mtp")
 """Methods that need no weights besides the target's."""
@@ -27,6 +28,8 @@ class Speculation:
     as_deployed: plain decoding with the engine's own defaults, measured beside the matched baseline
     again:   the baseline measured a second time, as if it were a method: how far its speedup is from 1 is noise
     schedule: gamma by batch size, as `Schedule.parse` reads it; `gamma` is then its largest. None: the same at all
+    adaptive: the rule that sets gamma at every step, such as `threshold+max=5` (specbench.decoder.policies); `gamma` is
+        then the most that it asks for
     synthetic: rates at which acceptance is made up, `0.8` or `0.9,0.7,0.5`: the work of speculation without its verdict
     attached: what a server does that specbench did not start: its drafter is not named, its method may be UNKNOWN, and
         its gamma is 0 where neither it nor the user says
@@ -40,6 +43,7 @@ class Speculation:
     schedule: str | None = None
     attached: bool = False
     synthetic: str | None = None
+    adaptive: str | None = None
 
     def __post_init__(self) -> None:
         if self.attached and self.method in (*METHODS[1:], UNKNOWN) and self.gamma >= 0:
@@ -59,6 +63,19 @@ class Speculation:
             raise SpecbenchError(f"method {self.method} needs a drafter: --drafter {self.method}=DIRECTORY.")
         if self.schedule is not None and Schedule.parse(self.schedule).largest != self.gamma:
             raise SpecbenchError(f"the largest gamma of {self.schedule} is not {self.gamma}.")
+        if self.adaptive is not None and _largest(ADAPTIVE + self.adaptive) != self.gamma:
+            raise SpecbenchError(f"the largest gamma of {self.adaptive} is not {self.gamma}.")
+
+    @classmethod
+    def of(cls, method: str, gamma: int | str, drafter: str | None = None, synthetic: str | None = None) -> Speculation:
+        """With a gamma as the command line has it: `4`, `schedule:1=4+9=0` or `adaptive:threshold`.
+
+        Raises SpecbenchError for what is none of them.
+        """
+        most, text = _largest(gamma), str(gamma)
+        schedule = str(Schedule.parse(text)) if text.startswith(PREFIX) else None
+        adaptive = str(parse(text)).removeprefix(ADAPTIVE) if text.startswith(ADAPTIVE) else None
+        return cls(method, most, drafter, schedule=schedule, synthetic=synthetic, adaptive=adaptive)
 
     @classmethod
     def scheduled(cls, method: str, schedule: Schedule, drafter: str | None = None) -> Speculation:
@@ -66,11 +83,18 @@ class Speculation:
 
     @property
     def name(self) -> str:
-        """The method; `ngram-schedule` where its gamma follows the batch size, another arm than any fixed gamma;
-        `ngram-synthetic` where its acceptance is made up.
+        """The method; `ngram-schedule` where its gamma follows the batch size, `ngram-threshold` where a rule of that
+        name sets it: other arms than any fixed gamma; `ngram-synthetic` where its acceptance is made up.
         """
-        schedule, synthetic = "-schedule" * bool(self.schedule), "-synthetic" * bool(self.synthetic)
-        return f"{self.method}{schedule}{synthetic}"
+        rule = "schedule" if self.schedule else (self.adaptive or "").partition("+")[0]
+        return f"{self.method}{rule and f'-{rule}'}{'-synthetic' * bool(self.synthetic)}"
+
+    @property
+    def policy(self) -> str | None:
+        """What sets gamma, as the command line has it; None where it stays."""
+        if self.schedule is not None:
+            return PREFIX + self.schedule
+        return None if self.adaptive is None else ADAPTIVE + self.adaptive
 
     def gamma_at(self, batch_size: int) -> int:
         """Tokens proposed per step while so many requests run; 0 where nothing is."""
@@ -88,12 +112,19 @@ class Speculation:
     @property
     def label(self) -> str:
         """Short name in file names: `none`, `none-as-deployed`, `none-again`, `ngram-g4`, `ngram-g1=4+5=2+9=0`,
-        `ngram-g4-synthetic`.
+        `ngram-threshold+max=5`, `ngram-g4-synthetic`.
         """
         if self.is_plain:
             return "none-as-deployed" if self.as_deployed else "none-again" if self.again else "none"
-        gamma = f"-g{self.schedule or self.gamma}" if self.gamma else ""
+        gamma = f"-{self.adaptive}" if self.adaptive else f"-g{self.schedule or self.gamma}" if self.gamma else ""
         return f"{self.method}{gamma}{'-synthetic' * bool(self.synthetic)}"
+
+
+def _largest(gamma: int | str) -> int:
+    try:
+        return parse(gamma).largest
+    except ValueError as error:
+        raise SpecbenchError(str(error)) from None
 
 
 BASELINE = Speculation()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specbench.access import LEAST_SECRET, MASK, Access
+from specbench.access import LEAST_SECRET, MASK, Access, is_secret_name
 from specbench.errors import SpecbenchError
 
 SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=LEAST_SECRET, max_size=40)
@@ -34,6 +34,30 @@ def test_a_json_value_is_cleaned_at_every_depth() -> None:
 
 def test_placeholders_are_no_secrets() -> None:
     assert Access(secrets=("EMPTY",)).redact("the answer was EMPTY") == "the answer was EMPTY"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Authorization", "Proxy-Authorization", "X-Auth", "X-Auth-User", "X-Api-Key", "X-AccessToken", "Cookie"),
+        *("JSESSIONID", "X-Amz-Signature", "X-Pass", "aws_access_key_id", "private_key", "hf_token", "ssl_keyfile"),
+        *("AWS_SECRET_ACCESS_KEY", "VLLM_API_KEY", "vllm_env", "launch_command", "db_password", "azureCredential"),
+    ],
+)
+def test_what_may_hold_a_secret_is_known_by_its_name(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("X-Team", "X-Author", "X-Org", "max_total_num_tokens", "num_speculative_tokens", "tokenizer_path", "tp_size"),
+        *("quantization", "speculative_num_draft_tokens", "disable_radix_cache", "max_num_seqs", "internal_states"),
+        *("speculative_config", "kv_cache_size_tokens", "enable_prefix_caching", "posterior_threshold", "simulated"),
+    ],
+)
+def test_what_is_measured_and_compared_is_no_secret(name: str) -> None:
+    assert not is_secret_name(name)
 
 
 def test_it_prints_without_its_secrets() -> None:

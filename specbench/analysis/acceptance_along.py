@@ -31,6 +31,12 @@ def by_context_length(traces: Iterable[RequestTrace]) -> Mapping[str, float]:
     return _lengths((prompt + position, accepted) for prompt, position, accepted in _steps(traces) if prompt)
 
 
+def suspended_share(traces: Iterable[RequestTrace]) -> float | None:
+    """Share of steps in which a rule let nothing be drafted; None where gamma stays, or is not told."""
+    gammas = [g for t in traces if t.acceptance for g in t.acceptance.per_step_gamma or ()]
+    return gammas.count(0) / len(gammas) if gammas else None
+
+
 def _steps(traces: Iterable[RequestTrace]) -> Iterator[tuple[int | None, int, int]]:
     """Prompt tokens, output tokens before the step, and what it accepted. The prefill has made the first token."""
     for trace in traces:

@@ -65,3 +65,4 @@ class LaunchSettings:
     kv_capacity_tokens: int | None = None
     differences: tuple[str, ...] = ()
     lossy: tuple[str, ...] = ()
+    contaminated: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from specbench.analysis.marks import Mark
 from specbench.analysis.speedup import OverReplicates
 from specbench.analysis.statistics import Interval
-from specbench.replay.client import BUSY
+from specbench.replay.records import BUSY
 from specbench.store.measurement import Measurement
 
 ATTACHED = "attach"

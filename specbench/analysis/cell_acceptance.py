@@ -15,7 +15,12 @@ from specbench.analysis.acceptance import (
     relative_difference,
     up_to_the_end,
 )
-from specbench.analysis.acceptance_along import acceptance_histogram, by_context_length, by_output_position
+from specbench.analysis.acceptance_along import (
+    acceptance_histogram,
+    by_context_length,
+    by_output_position,
+    suspended_share,
+)
 from specbench.analysis.acceptance_interval import acceptance_intervals
 from specbench.analysis.arm import Arm
 from specbench.analysis.guards import stream_length
@@ -31,6 +36,7 @@ class CellAcceptance:
     streamed: the acceptance length of all requests by the tokens that came
     intervals: ends of the intervals of `shown`, by column name;  requests: how many there are in `every`
     along: acceptance lengths along output and context, by column name
+    suspended: share of steps in which a rule let nothing be drafted
     """
 
     gamma: int
@@ -43,6 +49,7 @@ class CellAcceptance:
     intervals: Mapping[str, float] = field(default_factory=dict)
     requests: int = 0
     along: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    suspended: float | None = None
 
     @classmethod
     def of(cls, arm: Arm) -> CellAcceptance:
@@ -60,8 +67,19 @@ class CellAcceptance:
                 "acceptance_by_output_position": by_output_position(sound),
                 "acceptance_by_context_length": by_context_length(sound),
             }
-            count = len(arm.traces)
-            return cls(gamma, shown, every, counters, categories, "requests", streamed, intervals, count, along)
+            return cls(
+                gamma,
+                shown,
+                every,
+                counters,
+                categories,
+                "requests",
+                streamed,
+                intervals,
+                len(arm.traces),
+                along,
+                suspended_share(sound),
+            )
         return cls(gamma, counters, counters, counters, {}, "counters" if counters else None, streamed)
 
     def difference(self) -> float | None:
@@ -96,5 +114,6 @@ class CellAcceptance:
             "conditional_acceptance": self.shown.conditional,
             "acceptance_histogram": acceptance_histogram(counts),
             **{name: lengths or None for name, lengths in self.along.items()},
+            "suspended_share": self.suspended,
             **self.intervals,
         }

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from specbench.analysis.marks import VOIDING, Mark, owes_gain_to_degenerate
 from specbench.analysis.statistics import Basis
+from specbench.decoder.policies import ADAPTIVE
 from specbench.equivalence.greedy import Verdict
+from specbench.schedule import PREFIX
 from specbench.store.measurement import Status
 
 
@@ -24,6 +26,7 @@ class CellSummary:
     method: str
     gamma: int
     schedule: str | None = None
+    adaptive: str | None = None
     as_deployed: bool
     again: bool = False
     drafter: str | None
@@ -67,6 +70,7 @@ class CellSummary:
     acceptance_by_category: Mapping[str, float | None] | None = None
     acceptance_by_output_position: Mapping[str, float] | None = None
     acceptance_by_context_length: Mapping[str, float] | None = None
+    suspended_share: float | None = None
     acceptance_source: str | None = None
     counter_mean_acceptance_length: float | None = None
     counter_difference_percent: float | None = None
@@ -154,6 +158,18 @@ class CellSummary:
         return self.method != "none"
 
     @property
+    def has_one_gamma(self) -> bool:
+        """Whether gamma is the same at every batch size and step."""
+        return self.schedule is None and self.adaptive is None
+
+    @property
+    def policy(self) -> str | None:
+        """What sets gamma, as `--gamma` takes it: `schedule:1=4+9=0` or `adaptive:threshold`; None where it stays."""
+        if self.schedule is not None:
+            return PREFIX + self.schedule
+        return None if self.adaptive is None else ADAPTIVE + self.adaptive
+
+    @property
     def is_open_loop(self) -> bool:
         """Whether requests came at a rate, so that throughput is the arrivals' and arms differ in latency."""
         return self.request_rate is not None
@@ -174,7 +190,7 @@ class CellSummary:
         if self.is_speculative:
             if not self.gamma:
                 return f"{self.method} (γ not reported)"
-            return f"{self.method} γ{self.gamma}" if self.schedule is None else self.method.replace("-", " ")
+            return f"{self.method} γ{self.gamma}" if self.has_one_gamma else self.method.replace("-", " ")
         return "none, as deployed" if self.as_deployed else "none, again" if self.again else "none"
 
     @property
@@ -186,6 +202,11 @@ class CellSummary:
     def is_void(self) -> bool:
         """Whether a mark says that its speedup cannot be believed."""
         return bool(VOIDING & {mark.code for mark in self.marks})
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether anything may rest on its figures: they can be believed, and outputs are plain decoding's."""
+        return not self.is_void and self.equivalence != "DIVERGENT"
 
     @property
     def is_evidence(self) -> bool:

@@ -55,6 +55,7 @@ def summarize_cell(
         "method": cell.speculation.name,
         "gamma": cell.speculation.gamma,
         "schedule": cell.speculation.schedule,
+        "adaptive": cell.speculation.adaptive,
         "as_deployed": cell.speculation.as_deployed,
         "again": cell.speculation.again,
         "drafter": cell.speculation.drafter,
@@ -116,6 +117,7 @@ def _guards(
         guards.busy_machine(measured),
         throttled({BASELINE.label: [partner for _, partner in pairs], arm.cell.speculation.label: arm.ok}),
         guards.lossy(clause for launch in launches for clause in launch.lossy),
+        guards.contaminated(clause for launch in launches for clause in launch.contaminated),
         above_memory_roof(tokens_per_s / length if tokens_per_s and length else None, arm.cell.batch_size, roof),
     )
     return (*(mark for mark in found if mark is not None), *attached_marks(arm.ok))
@@ -196,14 +198,17 @@ def _service(arm: Arm, pairs: Sequence[Pair], latency: Latencies, slo: Slo) -> d
 
 
 def _money(cell: CellSummary, baseline_tokens_per_s: float | None, economics: Economics) -> dict[str, Any]:
-    """A cell that is no evidence saves nothing that anyone may count on; GPUs are saved where a gain is shown."""
+    """A cell that is no evidence, or whose outputs diverge, saves nothing that anyone may count on; GPUs are saved where
+    a gain is shown.
+    """
     needed = gpus_needed(cell.output_tokens_per_s, economics)
     figures: dict[str, Any] = {
         "currency": economics.currency if economics.gpu_price is not None else None,
         "cost_per_million_output_tokens": cost_per_million_output_tokens(cell.output_tokens_per_s, economics),
         "gpus_needed": needed,
     }
-    if cell.is_baseline or cell.again or not cell.is_evidence or cell.owes_gain_to_degenerate:
+    sound = cell.is_evidence and not cell.owes_gain_to_degenerate and cell.equivalence != "DIVERGENT"
+    if cell.is_baseline or cell.again or not sound:
         return figures
     figures["saving_percent"] = saving_percent(cell.speedup)
     before = gpus_needed(baseline_tokens_per_s, economics)
@@ -228,11 +233,11 @@ def _marks(
         BASELINE.label: (sum(t.error is not None for t in partner_traces), len(partner_traces)),
     }
     length = acceptance.every.counts.mean_length() if acceptance.every else None
+    speculation = arm.cell.speculation
+    off = speculation.schedule is not None and speculation.gamma_at(arm.cell.batch_size) == 0
     found = (
-        # Where a schedule is off there is no draft to gain from, and 1 is as likely to be passed as not.
-        marks.speedup_above_acceptance(
-            gain.value, length if arm.cell.speculation.gamma_at(arm.cell.batch_size) else None
-        ),
+        # Without speculation, or where a schedule is off, 1 is as likely to be passed as not.
+        marks.speedup_above_acceptance(gain.value, None if speculation.is_plain or off else length),
         marks.acceptance_above_gamma(length, acceptance.gamma),
         marks.counters_differ(acceptance.difference()),
         marks.token_identity(0 if acceptance.source != "requests" else sum(map(breaks_token_identity, arm.traces))),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from specbench.acceptance import AcceptanceCounts
+from specbench.analysis.attached import ATTACHED
 from specbench.analysis.marks import Mark
 from specbench.replay.records import RequestTrace
 from specbench.replay.timeline import ttft
@@ -142,25 +143,36 @@ def _same_requests(a: Measurement, b: Measurement) -> Iterable[tuple[RequestTrac
 
 
 def repeats_prefill_faster(measurements: Iterable[Measurement]) -> Mark | None:
-    """Repeats send the same prompts again: a prefix cache that nobody reports shows in their times to first token."""
+    """Repeats send the same prompts again: a prefix cache that nobody reports shows in their times to first token.
+
+    So do replicates at an attached server, which are turns at the same one, with the cache of the earlier.
+    """
     first: dict[str, float] = {}
     ratios = []
-    for m in sorted(measurements, key=lambda m: m.repeat):
+    attached = False
+    for m in sorted(measurements, key=lambda m: (m.replicate, m.repeat)):
         reported = m.counters and m.counters.prefix_cache_queries is not None
         times = [v for t in m.traces if t.error is None and (v := ttft(t)) is not None]
         if reported or not times:
             continue
         median = statistics.median(times)
-        if m.launch in first:
-            ratios.append(median / first[m.launch])
+        attached = m.cell.backend == ATTACHED
+        server = m.cell.speculation.label if attached else m.launch
+        if server in first:
+            ratios.append(median / first[server])
         elif m.repeat == 0:
-            first[m.launch] = median
+            first[server] = median
     if not ratios or max(ratios) >= FASTER_PREFILL:
         return None
     return Mark(
         "repeats_prefill_faster",
         f"Contaminated: every repeat has its first tokens sooner than the first pass over the same prompts (by "
-        f"{1 - max(ratios):.0%} or more): they were served from a cache. Use --repeats 1 with more --replicates.",
+        f"{1 - max(ratios):.0%} or more): they were served from a cache. "
+        + (
+            "Switch the server's prefix cache off, or send each prompt once: --repeats 1 --replicates 1."
+            if attached
+            else "Use --repeats 1 with more --replicates."
+        ),
     )
 
 
@@ -185,6 +197,12 @@ def busy_machine(measurements: Iterable[Measurement]) -> Mark | None:
         f"Other processes took more than {MOST_OTHER_CPU_SHARE:.0%} of the machine's processors (other_cpu_percent): "
         "times are longer and vary more than on a quiet machine.",
     )
+
+
+def contaminated(clauses: Iterable[str]) -> Mark | None:
+    """A server that keeps of one measurement what makes the next one faster."""
+    found = list(dict.fromkeys(clauses))
+    return Mark("contaminated", f"Contaminated: {'; '.join(found)}.") if found else None
 
 
 def lossy(clauses: Iterable[str]) -> Mark | None:

@@ -25,6 +25,7 @@ VOIDING = frozenset(
         "counters_reset",
         "other_traffic",
         "above_memory_roof",
+        "contaminated",
         "lossy",
     }
 )

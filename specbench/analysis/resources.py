@@ -19,7 +19,7 @@ class Resources:
     memory_bytes_peak: sum over sources of each one's highest reading
     *_mean: mean over time and sources, power_watts_mean summed over sources
     joules_per_second: summed over sources, from their energy counters, or the power readings of one that has none;
-        None where a source tells neither, and under MIG, where others may use the chip
+        None where a source tells neither. This and power_watts_mean are None under MIG, where others may use the chip
     """
 
     source: Literal["gpu", "host"] | None
@@ -54,7 +54,7 @@ def resources(samples: Iterable[Sample]) -> Resources:
         source=source,
         memory_bytes_peak=sum(map(max, filter(None, memory))) if any(memory) else None,
         utilization_percent_mean=mean(lambda s: s.utilization_percent),
-        power_watts_mean=sum(power) if power else None,
+        power_watts_mean=sum(power) if power and not shared else None,
         joules_per_second=None if shared or not groups else _sum([_joules_per_second(group) for group in groups]),
         sm_activity_percent_mean=mean(lambda s: s.sm_activity_percent),
         tensor_activity_percent_mean=mean(lambda s: s.tensor_activity_percent),

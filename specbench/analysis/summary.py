@@ -31,10 +31,9 @@ from specbench.equivalence.greedy import (
     noise_floor,
     not_checked,
 )
-from specbench.simulated.mark import CONTRACT_SERVER
 from specbench.speculation import BASELINE
 from specbench.store.measurement import Cell, Measurement
-from specbench.store.run import RunStore
+from specbench.store.run import CONTRACT_SERVER, RunStore
 
 _MANIFEST_KEYS = (
     "created_at",
@@ -117,7 +116,7 @@ class RunSummary:
     def headline(self) -> str:
         """The decision in a line; of a simulation it says so."""
         d = self.decision
-        arm = f": {named(d.method, d.gamma)}" if d.method else ""
+        arm = f": {named(d)}" if d.method else ""
         return f"{self.mark}{d.recommendation}{arm}"
 
     def to_json(self) -> dict[str, Any]:
@@ -261,13 +260,13 @@ def _break_even(cells: Sequence[CellSummary]) -> Iterable[BreakEven]:
 
 
 def _examples(verdicts: Mapping[Cell, Equivalence]) -> list[DivergenceExample]:
-    """Bugs before near ties."""
+    """Bugs before near ties; of a prompt in a cell the first alone, since replicates mostly repeat it."""
     found = [DivergenceExample(c.id, "DIVERGENT", d) for c, e in verdicts.items() for d in e.divergent]
     found += [DivergenceExample(c.id, "NEAR_TIE", d) for c, e in verdicts.items() for d in e.near_ties]
-    return found[:_MOST_EXAMPLES]
+    first = {(e.cell, e.divergence.prompt_id): e for e in reversed(found)}
+    return [e for e in found if first[e.cell, e.divergence.prompt_id] is e][:_MOST_EXAMPLES]
 
 
 def _settings(record: Mapping[str, Any]) -> LaunchSettings:
-    return LaunchSettings(
-        record.get("kv_capacity_tokens"), tuple(record.get("differences", ())), tuple(record.get("lossy", ()))
-    )
+    clauses = (tuple(record.get(name, ())) for name in ("differences", "lossy", "contaminated"))
+    return LaunchSettings(record.get("kv_capacity_tokens"), *clauses)

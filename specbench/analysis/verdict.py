@@ -22,12 +22,19 @@ class Decision:
 
     recommendation: ENABLE, ENABLE UP TO BATCH b (b being a number), DISABLE or NOT ENOUGH EVIDENCE
     up_to_batch_size: the largest batch size that was shown to gain
+    policy: what sets gamma, as `--gamma` takes it; None where it stays, too. `gamma` is then its largest
     """
 
     recommendation: str
     method: str | None = None
     gamma: int | None = None
     up_to_batch_size: int | None = None
+    policy: str | None = None
+
+    def enables(self, cell: CellSummary) -> bool:
+        """Whether the arm of a cell is enabled at its batch size."""
+        limit = self.up_to_batch_size or 0
+        return (cell.method, cell.gamma) == (self.method, self.gamma) and cell.batch_size <= limit
 
 
 def decide(cells: Iterable[CellSummary]) -> Decision:
@@ -50,7 +57,8 @@ def decide(cells: Iterable[CellSummary]) -> Decision:
     method, gamma = best = max(enabled, key=lambda arm: _total_gain(arms[arm], enabled[arm]))
     limit = enabled[best]
     everywhere = limit == max(cell.batch_size for cell in arms[best])
-    return Decision("ENABLE" if everywhere else f"ENABLE UP TO BATCH {limit}", method, gamma, limit)
+    what = "ENABLE" if everywhere else f"ENABLE UP TO BATCH {limit}"
+    return Decision(what, method, gamma, limit, arms[best][0].policy)
 
 
 def outcome(cell: CellSummary) -> Outcome:

@@ -37,7 +37,7 @@ def verdict_text(
         _split(by_workload),
         _advice(decision, by_workload, chosen, cells),
         _gains(shown, several_arms=not chosen),
-        _saving([c for c in chosen if outcome(c) == "gain" and c.batch_size <= (decision.up_to_batch_size or 0)]),
+        _saving([c for c in chosen if outcome(c) == "gain" and decision.enables(c)]),
         _as_deployed(cells),
         _speed_noise(cells),
         _outputs(shown, decision),
@@ -77,7 +77,7 @@ def _advice(
     sizes, limit = sorted({c.batch_size for c in chosen}), decision.up_to_batch_size or 0
     unsure = sorted({c.batch_size for c in chosen if c.batch_size <= limit and outcome(c) != "gain"})
     gaining = [size for size in sizes if size <= limit and size not in unsure]
-    what = f"speculative decoding with {named(decision.method, decision.gamma).replace(', ', ' and ')}"
+    what = f"speculative decoding with {named(decision).replace(', ', ' and ')}"
     known = any(outcome(c) == "no gain" or (c.speedup or 2) <= 1 for c in chosen if c.batch_size > limit)
     beyond = "not beyond" if known else "beyond which nothing is sure"
     if unsure:
@@ -130,17 +130,20 @@ def _open_loop(cells: Sequence[CellSummary]) -> str:
     )
 
 
-def named(method: str | None, gamma: int | None) -> str:
-    """An arm in words; an attached server may tell neither."""
-    what = "a method that the server does not tell" if method == UNKNOWN else str(method)
-    return f"{what}, gamma {gamma}" if gamma else f"{what}, gamma not reported"
+def named(decision: Decision) -> str:
+    """The arm that is enabled, in words; an attached server may tell neither method nor gamma."""
+    what = "a method that the server does not tell" if decision.method == UNKNOWN else str(decision.method)
+    if decision.policy is not None:
+        return f"{what.partition('-')[0]}, gamma {decision.policy}"
+    return f"{what}, gamma {decision.gamma}" if decision.gamma else f"{what}, gamma not reported"
 
 
 def _split(by_workload: Mapping[str, Decision]) -> str:
     if len({(d.recommendation, d.method, d.gamma) for d in by_workload.values()}) < 2:
         return ""
     clauses = [
-        f"{name}: {d.recommendation}" + (f" ({d.method} γ{d.gamma})" if d.method else "")
+        f"{name}: {d.recommendation}"
+        + (f" ({named(d)})" if d.policy else f" ({d.method} γ{d.gamma})" if d.method else "")
         for name, d in by_workload.items()
     ]
     return f"Workload by workload: {'; '.join(clauses)}. Served together:"

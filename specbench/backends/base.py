@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from specbench.acceptance import AcceptanceCounts
 from specbench.access import Access
+from specbench.errors import UnsupportedSpeculation
 from specbench.replay.dialect import Dialect
 from specbench.speculation import BASELINE, Speculation
 
@@ -85,6 +86,7 @@ class Command:
     files: contents to write before the start, by path relative to the launch's own directory
     nice: lower priority of the server by so much; an engine that computes on the CPU must not keep the client waiting
     cleanup: run once the server has ended, however it ended (a container outlives the program that started it)
+    tell_pid: prints the server's process, where that is no child of what argv starts (a container's)
     ready_path: answers 200 once the server takes requests
     """
 
@@ -93,6 +95,7 @@ class Command:
     files: Mapping[str, str] = field(default_factory=dict)
     nice: int = 0
     cleanup: tuple[str, ...] = ()
+    tell_pid: tuple[str, ...] = ()
     ready_path: str = "/health"
 
 
@@ -103,6 +106,7 @@ class ResolvedSettings:
     differences: sentences on settings that are not what the launch asked for; printed beside every figure of the launch
     lossy: clauses on settings under which outputs are not the target's own (specbench.backends.lossy); the sweep's to
         fill in
+    contaminated: clauses on what the server keeps of one measurement that makes the next one faster
     """
 
     engine: str
@@ -111,6 +115,7 @@ class ResolvedSettings:
     kv_capacity_tokens: int | None = None
     differences: tuple[str, ...] = ()
     lossy: tuple[str, ...] = ()
+    contaminated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +183,8 @@ class Backend(Protocol):
     """An engine that specbench can start and read. Only `read_back` and `probe` ask a running server.
 
     methods: what `check` lets pass
-    options: the fields of EngineOptions that it heeds, and `acceptance` if it can make that up; a sweep refuses others
+    options: the fields of EngineOptions that it heeds, `acceptance` if it can make that up, and `adaptive` if it runs
+        rules that set gamma; a sweep refuses others
     start_seconds: how long a start takes, typically; what a plan reckons with until one was measured
     """
 
@@ -204,3 +210,12 @@ class Backend(Protocol):
 
     def probe(self, base_url: str) -> AbstractAsyncContextManager[Probe]:
         """Counters around a measurement."""
+
+
+def check_adaptive(backend: Backend, speculation: Speculation) -> None:
+    """Raise UnsupportedSpeculation for a rule that sets gamma where the engine has no place for one."""
+    if speculation.adaptive is not None and "adaptive" not in backend.options:
+        raise UnsupportedSpeculation(
+            f"--gamma {speculation.policy} is a rule of the reference decoder, and the {backend.name} backend takes "
+            "none: give it a number, or a schedule by batch size."
+        )

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from specbench.backends.base import Command, Container
+from specbench.backends.base import Command, Container, Launch
 
 PORT = "8000"
 """Where the server listens inside; outside it is the launcher's port, on the loopback device alone."""
+
+
+def model_mounts(launch: Launch) -> list[Path]:
+    """The directories of target and drafter; models that are named by their id on the hub have none."""
+    models = (launch.target, *([Path(drafter)] if (drafter := launch.speculation.drafter) else []))
+    return [model for model in models if model.is_absolute()]
 
 
 def in_container(
@@ -47,6 +53,7 @@ def in_container(
         ),
         files=files or {},
         cleanup=(container.runner, "rm", "--force", name),
+        tell_pid=(container.runner, "inspect", "--format", "{{.State.Pid}}", name),
     )
 
 

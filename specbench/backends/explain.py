@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 ARTICLE_FLAGS = {
     "--speculative-model": "--drafter",
@@ -13,6 +14,25 @@ ARTICLE_FLAGS = {
     "--use-v2-block-manager": "nothing: there is no other block manager",
 }
 """Flags of older articles that vLLM no longer has -> what says the same to specbench."""
+
+CAUSES_OF: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "tensorrt-llm": (
+        (
+            r"No GPU devices found on the node",
+            "TensorRT-LLM finds no GPU: check the driver, and that the container is given the GPUs.",
+        ),
+        (
+            r"(?:Invalid decoding type: |Input tag ')(\w+)",
+            "This version of TensorRT-LLM does not know decoding type {1}: say which it is (--engine-version), or take "
+            "another method.",
+        ),
+        (
+            r"(?m)^([\w.]+)\n\s+Extra inputs are not permitted",
+            "This version of TensorRT-LLM has no setting {1}: say which it is (--engine-version), or leave it out.",
+        ),
+    ),
+}
+"""As CAUSES, of one engine: in another's log the same words, which are pydantic's, mean something else."""
 
 CAUSES = (
     (
@@ -72,19 +92,6 @@ CAUSES = (
         r"libcuda\.so\.1: cannot open",
         "The engine sees no GPU: check the driver, or install its CPU build and use --device cpu.",
     ),
-    (
-        r"No GPU devices found on the node",
-        "TensorRT-LLM finds no GPU: check the driver, and that the container is given the GPUs.",
-    ),
-    (
-        r"(?:Invalid decoding type: |Input tag ')(\w+)",
-        "This version of TensorRT-LLM does not know decoding type {1}: say which it is (--engine-version), or take "
-        "another method.",
-    ),
-    (
-        r"(?m)^([\w.]+)\n\s+Extra inputs are not permitted",
-        "This version of TensorRT-LLM has no setting {1}: say which version it is (--engine-version), or leave it out.",
-    ),
     (r"No such option: ?(\S+)", "This version of the engine does not know {1}: leave it out."),
     (
         r"No module named '?(vllm|sglang|tensorrt_llm)",
@@ -107,12 +114,12 @@ CAUSES = (
 """What to look for in a log, and what it means ({1}: the pattern's group). The first that is found is told."""
 
 
-def explain(log: str) -> str | None:
-    """The sentence for the first known cause found in `log`, or None."""
-    for flag in ARTICLE_FLAGS:
+def explain(log: str, engine: str = "") -> str | None:
+    """The sentence for the first known cause found in `log`, or None. engine: a backend's name"""
+    for flag in ARTICLE_FLAGS if engine == "vllm" else ():
         if re.search(rf"unrecognized arguments:.*{flag}\b", log):
             return article_flag(flag)
-    for pattern, sentence in CAUSES:
+    for pattern, sentence in (*CAUSES_OF.get(engine, ()), *CAUSES):
         if match := re.search(pattern, log):
             return sentence.replace("{1}", match[1].strip()) if match.groups() else sentence
     return None

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aiohttp
@@ -28,6 +28,8 @@ CAUSE_LINES = 400
 
 STOP_GRACE_S = 3.0
 _POLL_S = 0.1
+_CLOCK_S = 1.0
+"""By how much the times at which two processes began may be wrong against each other."""
 
 
 class LaunchFailed(SpecbenchError):
@@ -42,6 +44,8 @@ class LaunchFailed(SpecbenchError):
 class ServerProcess:
     """A server that answered its health check. Its process tree is `pid` and all descendants.
 
+    pid: of the server itself; None for one in a container whose processes cannot be seen from here
+    process: what was started: the server, or the program that runs its container
     begun: where in the log this start begins, bytes
     """
 
@@ -49,11 +53,8 @@ class ServerProcess:
     ready_path: str
     log: Path
     process: asyncio.subprocess.Process
+    pid: int | None
     begun: int = 0
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
 
     @property
     def access(self) -> Access:
@@ -112,7 +113,7 @@ async def run_server(
             )
         except OSError as error:
             raise LaunchFailed(f"cannot start {argv[0]}: {error.strerror}.", log_tail(log)) from error
-    server = ServerProcess(f"http://127.0.0.1:{places['{port}']}", command.ready_path, log, process, begun)
+    server = ServerProcess(f"http://127.0.0.1:{places['{port}']}", command.ready_path, log, process, process.pid, begun)
     try:
         _note_start(process.pid, argv, command.nice, run_dir=log.parent.parent)
         try:
@@ -120,6 +121,8 @@ async def run_server(
         except LaunchFailed as failure:
             cause = explain(log_tail(log, CAUSE_LINES, begun))
             raise failure if cause is None else LaunchFailed(f"{failure} {cause}", failure.log_tail) from None
+        if command.tell_pid:
+            server = replace(server, pid=await _contained(_filled(command.tell_pid, places), process.pid))
         yield server
     finally:
         try:
@@ -206,16 +209,32 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-async def _run(argv: list[str]) -> None:
-    """Run a short program to its end; that it fails is no news (what it removes may be gone)."""
-    with suppress(OSError):
+async def _run(argv: list[str]) -> str:
+    """What a short program prints; that it fails is no news (what it removes may be gone)."""
+    try:
         process = await asyncio.create_subprocess_exec(
             *argv,
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
         )
-        await process.wait()
+    except OSError:
+        return ""
+    return (await process.communicate())[0].decode(errors="replace")
+
+
+async def _contained(tell_pid: list[str], runner: int) -> int | None:
+    """The first process of a container. None where it is not to be seen here: it may run in a virtual machine or on
+    another host, whose process numbers mean somebody else's here, who was there before the runner.
+    """
+    told = (await _run(tell_pid)).strip()
+    if not told.isdigit():
+        return None
+    try:
+        process, started = psutil.Process(int(told)), psutil.Process(runner).create_time()
+        return process.pid if process.create_time() >= started - _CLOCK_S else None
+    except psutil.Error:
+        return None
 
 
 def _descendants(pid: int) -> list[psutil.Process]:

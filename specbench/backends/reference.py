@@ -13,7 +13,8 @@ import aiohttp
 from specbench.acceptance import AcceptanceCounts
 from specbench.backends.base import Command, EngineCounters, EngineOptions, Launch, ResolvedSettings
 from specbench.backends.explain import explain
-from specbench.decoder.drafters import METHODS
+from specbench.decoder.drafters import CONFIDENT, METHODS
+from specbench.decoder.policies import parse
 from specbench.decoder.rates import PREFIX as SYNTHETIC
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.replay.dialect import VLLM, Dialect
@@ -28,7 +29,7 @@ class ReferenceBackend:
 
     name = "reference"
     methods = tuple(METHODS)
-    options: frozenset[str] = frozenset({"acceptance"})
+    options: frozenset[str] = frozenset({"acceptance", "adaptive"})
     start_seconds = 5.0
 
     def check(self, speculation: Speculation) -> None:
@@ -36,9 +37,10 @@ class ReferenceBackend:
             raise UnsupportedSpeculation(
                 f"the reference decoder does not run {speculation.method}. It runs: {', '.join(METHODS)}."
             )
-        if speculation.schedule is not None:
+        if parse(speculation.policy or 0).stop_below is not None and speculation.method not in CONFIDENT:
             raise UnsupportedSpeculation(
-                "the reference decoder has one gamma for all batch sizes: --gamma 4. Schedules run on vllm."
+                f"{speculation.method} knows no probabilities, and {speculation.policy} stops by them. It is for "
+                f"{', '.join(CONFIDENT)}; nearest: --gamma adaptive:threshold."
             )
 
     def command(self, launch: Launch) -> Command:
@@ -46,7 +48,7 @@ class ReferenceBackend:
         argv = [
             *(sys.executable, "-m", "specbench.decoder.server"),
             *("--target", str(launch.target), "--served-model-name", launch.target_name),
-            *("--method", speculation.method, "--gamma", str(speculation.gamma)),
+            *("--method", speculation.method, "--gamma", speculation.policy or str(speculation.gamma)),
             *("--max-batch-size", str(launch.max_batch_size), "--max-model-len", str(launch.max_model_len)),
             *("--dtype", launch.dtype, "--device", launch.device, "--verification", launch.verification),
             *("--port", "{port}", "--die-with-parent"),
@@ -76,6 +78,7 @@ class ReferenceBackend:
         asked = {
             "method": launch.speculation.method,
             "gamma": launch.speculation.gamma,
+            "policy": launch.speculation.policy,
             "max_batch_size": launch.max_batch_size,
             "max_model_len": launch.max_model_len,
             "dtype": launch.dtype,

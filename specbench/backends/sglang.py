@@ -15,10 +15,19 @@ from typing import Any
 
 import aiohttp
 
+from specbench.access import is_secret_name
 from specbench.backends.base import Command, EngineOptions, Launch, ResolvedSettings
-from specbench.backends.container import PORT, in_container
+from specbench.backends.container import PORT, in_container, model_mounts
 from specbench.backends.counter_probe import CounterProbe
 from specbench.backends.explain import explain
+from specbench.backends.launch_checks import (
+    check_on_gpu,
+    check_raw_logprobs,
+    check_schedule,
+    check_verification,
+    differing,
+    nowhere,
+)
 from specbench.backends.sglang_counters import count
 from specbench.backends.sglang_refusals import check_arguments, check_combination
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
@@ -60,21 +69,19 @@ class SglangBackend:
                 f"SGLang does not run {speculation.method}. It runs: {', '.join(self.methods)}; nearest: "
                 f"{'ngram' if speculation.method == 'suffix' else 'eagle3'}."
             )
-        if speculation.schedule is not None and speculation.method not in SCHEDULED:
-            raise UnsupportedSpeculation(
-                f"SGLang keeps one gamma for all batch sizes with {speculation.method}: --gamma {speculation.gamma}. "
-                f"Schedules run with {', '.join(SCHEDULED)}."
-            )
+        check_schedule(speculation, "SGLang", SCHEDULED)
 
     def command(self, launch: Launch) -> Command:
         options = launch.options
-        _check_launch(launch)
+        check_verification(launch, "SGLang")
+        check_raw_logprobs(launch, "SGLang")
+        check_on_gpu(launch, "SGLang")
         check_arguments(options.engine_args)
         inside = options.container is not None
         arguments = (
             *("serve", "--model-path", str(launch.target), "--served-model-name", launch.target_name),
             *(("--host", "0.0.0.0", "--port", PORT) if inside else ("--host", "127.0.0.1", "--port", "{port}")),
-            *_shape(launch),
+            *shape(launch),
             *_fairness(launch),
             *speculation_flags(launch.speculation),
             "--enable-metrics",
@@ -86,23 +93,20 @@ class SglangBackend:
         env = {"HF_HUB_OFFLINE": "1"} if launch.target.is_absolute() else {}
         files = _files(launch.speculation)
         if options.container is not None:
-            models = (launch.target, *([Path(d)] if (d := launch.speculation.drafter) else []))
-            mounts = [*(model for model in models if model.is_absolute()), *([Path("{files}")] if files else [])]
+            mounts = [*model_mounts(launch), *([Path("{files}")] if files else [])]
             made = in_container(
                 options.container, ("sglang", *arguments), env=env, mounts=mounts, gpus=True, files=files
             )
             return replace(made, ready_path=READY)
         if options.python is None:
-            raise SpecbenchError(
-                "SGLang needs the interpreter of its environment: --python PATH, or --container IMAGE."
-            )
+            raise nowhere("SGLang")
         return Command((str(options.python.with_name("sglang")), *arguments), env=env, files=files, ready_path=READY)
 
     def dialect(self, options: EngineOptions) -> Dialect:
         return SGLANG
 
     def explain(self, log: str) -> str | None:
-        return explain(log)
+        return explain(log, self.name)
 
     async def read_back(self, base_url: str, launch: Launch) -> ResolvedSettings:
         """Raises SpecbenchError where the server speculates otherwise than asked: that would be another arm."""
@@ -115,7 +119,7 @@ class SglangBackend:
         version = str(info["version"])
         if not version.startswith(TESTED):
             logger.warning("SGLang %s is not among the versions that specbench knows (%s)", version, ", ".join(TESTED))
-        if wrong := _different(_speculates(info), _asked_speculation(launch.speculation)):
+        if wrong := differing(_speculates(info), _asked_speculation(launch.speculation)):
             raise SpecbenchError(f"the server speculates otherwise than asked: {'; '.join(wrong)}.")
         return ResolvedSettings(
             engine="SGLang",
@@ -173,18 +177,7 @@ def _files(speculation: Speculation) -> dict[str, str]:
     return {_SCHEDULE_FILE: json.dumps(adaptive_config(Schedule.parse(speculation.schedule)), indent=1)}
 
 
-def _check_launch(launch: Launch) -> None:
-    if launch.verification != "rejection":
-        raise SpecbenchError(
-            f"SGLang has no {launch.verification} verification. Leave --verification out, or use --backend reference."
-        )
-    if launch.logprobs != "raw":
-        raise SpecbenchError("specbench does not read SGLang's log-probabilities, on which this check rests.")
-    if not launch.device.startswith("cuda"):
-        raise SpecbenchError("SGLang speculates on NVIDIA GPUs alone, and is measured there: --device cuda.")
-
-
-def _shape(launch: Launch) -> list[str]:
+def shape(launch: Launch) -> list[str]:
     """What decides memory and speed, the same in both arms."""
     options = launch.options
     _, _, number = launch.device.partition(":")
@@ -221,11 +214,10 @@ def graph_ladder(largest: int) -> list[int]:
 
 def _told(info: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that are set, without keys and without the command line, which may hold some."""
-    private = ("key", "launch_command")
     return {
         name: value
         for name, value in info.items()
-        if value is not None and not isinstance(value, Mapping) and not any(word in name for word in private)
+        if value is not None and not isinstance(value, Mapping) and not is_secret_name(name)
     }
 
 
@@ -252,19 +244,19 @@ def _speculates(info: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _different(resolved: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{name} is {resolved.get(name)!r}, asked was {value!r}"
-        for name, value in asked.items()
-        if resolved.get(name) != value
-    ]
+def running_limit(info: Mapping[str, Any]) -> int | list[int] | None:
+    """Requests that run together on a rank, at most; a list where ranks differ, None where they do not tell.
+
+    Its setting `max_running_requests` is what was asked for, and filled in with speculation alone.
+    """
+    told = [state.get("effective_max_running_requests_per_dp") for state in info.get("internal_states") or ()]
+    limits: list[int] = [limit for limit in told if limit is not None]
+    return limits[0] if len(set(limits)) == 1 else limits or None
 
 
 def _differences(info: Mapping[str, Any], launch: Launch) -> list[str]:
     """Sentences on what the server resolved otherwise than asked."""
-    states = info.get("internal_states") or [{}]
-    limits = [state.get("effective_max_running_requests_per_dp") for state in states]
-    resolved = {**info, "max_running_requests": limits[0] if len(set(limits)) == 1 else limits}
+    resolved = {**info, "max_running_requests": running_limit(info)}
     asked: dict[str, Any] = {
         "max_running_requests": launch.max_batch_size,
         "context_length": launch.max_model_len,
@@ -277,7 +269,7 @@ def _differences(info: Mapping[str, Any], launch: Launch) -> list[str]:
             "disable_radix_cache": not launch.options.prefix_caching,
             "cuda_graph_bs_decode": graph_ladder(launch.max_batch_size),
         }
-    found = _different(resolved, asked)
+    found = differing(resolved, asked)
     if not launch.matched:
         names = ("mem_fraction_static", "disable_radix_cache", "attention_backend")
         found.append("as deployed: " + ", ".join(f"{name} is {info.get(name)!r}" for name in names))

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 
 from specbench.acceptance import AcceptanceCounts
+from specbench.access import DIRECT, Access
 from specbench.backends.base import EngineCounters
 from specbench.backends.counter_probe import CounterProbe, read_around
 from specbench.errors import SpecbenchError
@@ -31,7 +32,7 @@ async def count(base_url: str) -> AsyncIterator[CounterProbe]:
         yield probe
 
 
-async def flush(base_url: str) -> None:
+async def flush(base_url: str, access: Access = DIRECT) -> None:
     """Forget earlier cells' prompts and outputs, and the acceptance so far.
 
     N-gram lookup drafts from what other requests were answered, until the cache is flushed: a cell that began without
@@ -39,10 +40,10 @@ async def flush(base_url: str) -> None:
     """
     deadline = time.monotonic() + FLUSH_SECONDS
     try:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2 * FLUSH_SECONDS)) as session:
+        async with access.session(timeout=aiohttp.ClientTimeout(total=2 * FLUSH_SECONDS)) as session:
             while True:
-                async with session.post(f"{base_url}/flush_cache") as response:
-                    said = (await response.text()).strip()
+                async with session.post(f"{base_url}/flush_cache", allow_redirects=False) as response:
+                    said = access.redact((await response.text()).strip())
                     status = response.status
                 if status == 200:
                     return
@@ -50,7 +51,8 @@ async def flush(base_url: str) -> None:
                     raise SpecbenchError(f"the server does not empty its cache: it answers {status}, {said}")
                 await asyncio.sleep(_RETRY_SECONDS)
     except (aiohttp.ClientError, asyncio.TimeoutError) as error:
-        raise SpecbenchError(f"the server does not empty its cache ({type(error).__name__}: {error}).") from error
+        reason = f"{type(error).__name__}: {access.redact(str(error))}"
+        raise SpecbenchError(f"the server does not empty its cache ({reason}).") from error
 
 
 def counters_between(before: Metrics, after: Metrics, kv_usage_peak: float | None = None) -> EngineCounters | None:
@@ -79,6 +81,9 @@ def counters_between(before: Metrics, after: Metrics, kv_usage_peak: float | Non
 def _acceptance(before: Metrics, after: Metrics, generated: CounterDelta) -> AcceptanceCounts | None:
     """Steps are counted; accepted tokens follow from the others: each request has one from its prefill, each step gives
     one and what it accepted, as far as the output went.
+
+    Too many where the server decoded without speculation, which makes tokens and no such steps: EAGLE's arms refuse
+    to draft for a request within gamma + 1 tokens of --max-model-len. What requests tell themselves is free of that.
     """
     steps, requests = (_delta(before, after, f"{name}_total") for name in ("spec_verify_calls", "num_requests"))
     if steps is None or requests is None or steps.reset:

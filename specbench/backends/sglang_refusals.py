@@ -51,9 +51,6 @@ GONE = {
 }
 """Flags of older articles, and what is wrong with them."""
 
-_SPELT_OUT = 8
-"""Characters of a flag from which on its beginning is taken for it, as argparse does: `--max-run…`."""
-
 
 def check_arguments(arguments: Sequence[str]) -> None:
     """Raise SpecbenchError for a flag of the user's that specbench sets itself, or that SGLang no longer has."""
@@ -63,7 +60,8 @@ def check_arguments(arguments: Sequence[str]) -> None:
             continue
         if flag in GONE:
             raise SpecbenchError(f"--engine-arg {flag}: {GONE[flag]}.")
-        owned = [name for name in OWNED if name == flag or (len(flag) >= _SPELT_OUT and name.startswith(flag))]
+        # argparse takes the beginning of a flag for it, `--tp` for --tp-size.
+        owned = [name for name in OWNED if name.startswith(flag)]
         if owned:
             raise SpecbenchError(f"--engine-arg {flag}: specbench sets this itself. Use {OWNED[owned[0]]}.")
 

@@ -13,8 +13,9 @@ from typing import Any
 import aiohttp
 
 from specbench.backends.base import Command, EngineOptions, Launch, ResolvedSettings
-from specbench.backends.container import PORT, in_container
+from specbench.backends.container import PORT, in_container, model_mounts
 from specbench.backends.explain import explain
+from specbench.backends.launch_checks import check_on_gpu, check_raw_logprobs, check_verification, nowhere
 from specbench.backends.tensorrt_llm_counters import IterationProbe, count, read_iterations
 from specbench.backends.tensorrt_llm_settings import as_yaml, configuration, is_setting, overlaps
 from specbench.backends.tensorrt_llm_version import KNOWN, Grammar, engine_version, is_known
@@ -70,15 +71,9 @@ class TensorrtLlmBackend:
 
     def command(self, launch: Launch) -> Command:
         options = launch.options
-        if launch.verification != "rejection":
-            raise SpecbenchError(
-                f"TensorRT-LLM has no {launch.verification} verification. Leave --verification out, or use --backend "
-                "reference."
-            )
-        if launch.logprobs != "raw":
-            raise SpecbenchError("TensorRT-LLM gives no processed log-probabilities, which this check rests on.")
-        if launch.device == "cpu":
-            raise SpecbenchError("TensorRT-LLM runs on NVIDIA GPUs alone: --device cuda.")
+        check_verification(launch, "TensorRT-LLM")
+        check_raw_logprobs(launch, "TensorRT-LLM")
+        check_on_gpu(launch, "TensorRT-LLM")
         _check_flags(options.engine_args)
         grammar = Grammar.of(engine_version(options))
         file = f"trtllm-{launch.speculation.label}.yaml"
@@ -96,12 +91,11 @@ class TensorrtLlmBackend:
         env = {"TRTLLM_NO_USAGE_STATS": "1", **({"HF_HUB_OFFLINE": "1"} if launch.target.is_absolute() else {})}
         files = {file: as_yaml(configuration(launch, grammar))}
         if options.container is not None:
-            models = (launch.target, *([Path(d)] if (d := launch.speculation.drafter) else []))
             return in_container(
                 options.container,
                 ("trtllm-serve", *arguments),
                 env=env,
-                mounts=[*(model for model in models if model.is_absolute()), Path("{files}")],
+                mounts=[*model_mounts(launch), Path("{files}")],
                 gpus=True,
                 files=files,
                 # The image's own entry point sets the paths without which TensorRT's libraries are not found.
@@ -109,14 +103,14 @@ class TensorrtLlmBackend:
                 flags=_CONTAINER_FLAGS,
             )
         if options.python is None:
-            raise SpecbenchError("TensorRT-LLM needs the image it is in, or an environment: --container or --python.")
+            raise nowhere("TensorRT-LLM")
         return Command((str(options.python.with_name("trtllm-serve")), *arguments), env=env, files=files)
 
     def dialect(self, options: EngineOptions) -> Dialect:
         return TENSORRT_LLM
 
     def explain(self, log: str) -> str | None:
-        return explain(log)
+        return explain(log, self.name)
 
     async def read_back(self, base_url: str, launch: Launch) -> ResolvedSettings:
         """Of its settings the server tells nothing but its version: the rest is seen in how it runs a request."""

@@ -7,15 +7,16 @@ import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from specbench.access import is_secret_name
 from specbench.backends.base import Command, EngineOptions, Launch, ResolvedSettings
-from specbench.backends.container import PORT, in_container
+from specbench.backends.container import PORT, in_container, model_mounts
 from specbench.backends.counter_probe import CounterProbe
 from specbench.backends.explain import ARTICLE_FLAGS, article_flag, explain
+from specbench.backends.launch_checks import check_schedule, check_verification, differing, nowhere
 from specbench.backends.vllm_counters import count
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.replay.dialect import VLLM, Dialect
@@ -46,7 +47,9 @@ _OWNED = {
     "--dtype": "--dtype",
     "--speculative-config": "--method, --drafter and --gamma",
     "--tensor-parallel-size": "--tensor-parallel",
+    "-tp": "--tensor-parallel",
     "--quantization": "--quantization",
+    "-q": "--quantization",
     "--gpu-memory-utilization": "--memory-fraction",
     "--kv-cache-memory-bytes": "--kv-cache",
     "--logprobs-mode": "nothing, raw log-probabilities unless `specbench verify` needs others",
@@ -69,24 +72,17 @@ class VllmBackend:
             raise UnsupportedSpeculation(
                 f"vLLM does not run {speculation.method} here. It runs: {', '.join(self.methods)}."
             )
-        if speculation.schedule is not None and speculation.method not in SCHEDULED:
-            raise UnsupportedSpeculation(
-                f"vLLM has one gamma for all batch sizes with {speculation.method}. Schedules run with: "
-                f"{', '.join(sorted(SCHEDULED))}."
-            )
+        check_schedule(speculation, "vLLM", SCHEDULED)
 
     def command(self, launch: Launch) -> Command:
         options = launch.options
-        if launch.verification != "rejection":
-            raise SpecbenchError(
-                f"vLLM has no {launch.verification} verification. Leave --verification out, or use --backend reference."
-            )
+        check_verification(launch, "vLLM")
         _check_engine_args(options.engine_args)
         inside = options.container is not None
         arguments = (
             *("-m", SERVER, "--model", str(launch.target), "--served-model-name", launch.target_name),
             *(("--host", "0.0.0.0", "--port", PORT) if inside else ("--host", "127.0.0.1", "--port", "{port}")),
-            *_shape(launch),
+            *shape(launch),
             *_fairness(launch),
             *speculation_flags(launch.speculation, launch.max_batch_size),
             *(("--logprobs-mode", f"{launch.logprobs}_logprobs") if launch.logprobs != "raw" else ()),
@@ -97,23 +93,22 @@ class VllmBackend:
         )
         env = _environment(launch)
         if options.container is not None:
-            models = (launch.target, *([Path(d)] if (d := launch.speculation.drafter) else []))
             return in_container(
                 options.container,
                 ("python3", *arguments),
                 env=env,
-                mounts=[model for model in models if model.is_absolute()],
+                mounts=model_mounts(launch),
                 gpus=launch.device != "cpu",
             )
         if options.python is None:
-            raise SpecbenchError("vLLM needs the interpreter of its environment: --python PATH, or --container IMAGE.")
+            raise nowhere("vLLM")
         return Command((str(options.python), *arguments), env=env, nice=5 if launch.device == "cpu" else 0)
 
     def dialect(self, options: EngineOptions) -> Dialect:
         return VLLM
 
     def explain(self, log: str) -> str | None:
-        return explain(log)
+        return explain(log, self.name)
 
     async def read_back(self, base_url: str, launch: Launch) -> ResolvedSettings:
         async with aiohttp.ClientSession(base_url, timeout=aiohttp.ClientTimeout(total=30)) as session:
@@ -136,7 +131,7 @@ class VllmBackend:
         return count(base_url)
 
 
-def _shape(launch: Launch) -> list[str]:
+def shape(launch: Launch) -> list[str]:
     """What decides memory and speed, the same in both arms. On CPU, compiling would take a minute of every start."""
     options = launch.options
     flags = [
@@ -226,8 +221,10 @@ def _check_engine_args(arguments: tuple[str, ...]) -> None:
         flag = argument.partition("=")[0]
         if flag in ARTICLE_FLAGS:
             raise SpecbenchError(f"--engine-arg {flag}: {article_flag(flag)}")
-        if flag in _OWNED:
-            raise SpecbenchError(f"--engine-arg {flag}: specbench sets this itself. Use {_OWNED[flag]}.")
+        # vLLM takes underscores for dashes, and argparse the beginning of a flag for it.
+        owned = [name for name in _OWNED if flag.startswith("-") and name.startswith(flag.replace("_", "-"))]
+        if owned:
+            raise SpecbenchError(f"--engine-arg {flag}: specbench sets this itself. Use {_OWNED[owned[0]]}.")
 
 
 async def _json(session: aiohttp.ClientSession, path: str) -> dict[str, Any]:
@@ -239,7 +236,7 @@ async def _json(session: aiohttp.ClientSession, path: str) -> dict[str, Any]:
 
 def _scalars(section: Mapping[str, Any]) -> dict[str, Any]:
     """Settings without the configurations nested in them, and without what is nobody's business."""
-    return {k: v for k, v in section.items() if k != "hf_token" and not isinstance(v, (Mapping, list))}
+    return {k: v for k, v in section.items() if not is_secret_name(k) and not isinstance(v, (Mapping, list))}
 
 
 def _cache_info(metrics: Metrics) -> dict[str, str]:
@@ -274,9 +271,7 @@ def _differences(config: Mapping[str, Any], launch: Launch) -> list[str]:
             "enable_prefix_caching": launch.options.prefix_caching,
             "async_scheduling": _async_scheduling(launch),
         }
-    found = [
-        f"{name} is {resolved[name]!r}, asked was {value!r}" for name, value in asked.items() if resolved[name] != value
-    ]
+    found = differing(resolved, asked)
     if not launch.matched:
         defaults = (f"{name} is {resolved[name]!r}" for name in ("enable_prefix_caching", "async_scheduling"))
         found.append(f"as deployed: {', '.join(defaults)}")

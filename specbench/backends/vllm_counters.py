@@ -9,26 +9,37 @@ from contextlib import asynccontextmanager, suppress
 import aiohttp
 
 from specbench.acceptance import AcceptanceCounts
+from specbench.access import DIRECT, Access
 from specbench.backends.base import EngineCounters
 from specbench.backends.counter_probe import CounterProbe, read_around
+from specbench.errors import SpecbenchError
 from specbench.telemetry.prometheus import CounterDelta, Metrics, any_reset, counter_delta
 
 
 @asynccontextmanager
 async def count(base_url: str) -> AsyncIterator[CounterProbe]:
     """Read the counters before and after, and the KV cache's use in between. Begins with an empty prefix cache."""
-    await _reset_prefix_cache(base_url)
+    with suppress(SpecbenchError):  # a server without development mode does not have the endpoint; hits are counted
+        await reset_prefix_cache(base_url)
     async with read_around(
         base_url, tokens="vllm:generation_tokens_total", kv_usage="vllm:kv_cache_usage_perc", between=counters_between
     ) as probe:
         yield probe
 
 
-async def _reset_prefix_cache(base_url: str) -> None:
-    """Forget earlier cells' prompts. Servers without development mode do not have the endpoint; hits are counted."""
-    with suppress(aiohttp.ClientError, asyncio.TimeoutError):
-        async with aiohttp.ClientSession() as session, session.post(f"{base_url}/reset_prefix_cache"):
-            pass
+async def reset_prefix_cache(base_url: str, access: Access = DIRECT) -> None:
+    """Forget earlier cells' prompts. Raises SpecbenchError where the server does not."""
+    url = f"{base_url}/reset_prefix_cache"
+    try:
+        async with access.session() as session, session.post(url, allow_redirects=False) as response:
+            if response.status != 200:
+                raise SpecbenchError(
+                    f"{url} answers {response.status}: the server does not empty its prefix cache. vLLM does in "
+                    "development mode alone (VLLM_SERVER_DEV_MODE=1): start it so, or leave --allow-reset out."
+                )
+    except (aiohttp.ClientError, asyncio.TimeoutError) as error:
+        reason = access.redact(str(error)) or type(error).__name__
+        raise SpecbenchError(f"the server does not empty its prefix cache ({reason}).") from error
 
 
 def counters_between(before: Metrics, after: Metrics, kv_usage_peak: float | None) -> EngineCounters | None:

@@ -138,6 +138,7 @@ def command(
 
 def _commands(config: SweepConfig) -> dict[str, Command]:
     from specbench.backends import get_backend
+    from specbench.backends.base import check_adaptive
     from specbench.drafter import demo_drafter_path
     from specbench.sweep.launch import check_options, make_launch
 
@@ -148,6 +149,7 @@ def _commands(config: SweepConfig) -> dict[str, Command]:
     commands = {}
     for speculation in config.speculations():
         backend.check(speculation)
+        check_adaptive(backend, speculation)
         commands[speculation.label] = backend.command(make_launch(config, speculation, target, drafters, options))
     return commands
 

@@ -32,7 +32,7 @@ def compare(
         help="One arm of each run instead of like with like, such as ngram-g4,eagle3-g3. A run may be given twice.",
     ),
     gpu_price: float | None = typer.Option(
-        None, min=0.0, help="Price of one GPU-hour in every run; that of A by default."
+        None, help="Price of one GPU-hour in every run; by default that of the first run that has one."
     ),
     markdown: Path | None = typer.Option(
         None, metavar="FILE", help='Write Markdown there, such as "$GITHUB_STEP_SUMMARY".'
@@ -77,8 +77,8 @@ def compare(
 
     from specbench.comparison.compare import Wanted
     from specbench.comparison.compare import compare as compared
-    from specbench.comparison.markdown import render_markdown
     from specbench.comparison.sides import load_sides
+    from specbench.report.comparison_markdown import render_markdown
 
     wanted = Wanted(
         metrics=tuple(words(metric, "--metric")) if metric else None,

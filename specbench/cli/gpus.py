@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from specbench.errors import SpecbenchError
+
 if TYPE_CHECKING:
     from specbench.hardware.catalogue import Gpu
 
@@ -15,6 +17,12 @@ def gpus(
     name: str | None = typer.Argument(None, metavar="[GPU]", help="One of them, such as H200; all by default."),
     hardware: Path | None = typer.Option(
         None, metavar="FILE", help="Your own entries, or your own prices of known ones, as YAML."
+    ),
+    measure: bool = typer.Option(
+        False,
+        "--measure",
+        help="Measure this machine instead, GPU or CPU: bandwidth, products of matrices, starting small work. Takes "
+        "seconds; needs PyTorch, and a machine that does nothing else.",
     ),
     json_output: bool = typer.Option(False, "--json", help="Print everything as one JSON object, for machines."),
 ) -> None:
@@ -25,14 +33,23 @@ def gpus(
 
     Example: specbench gpus H200
 
-    Keys of --json: gpus, a list of {name, memory_gib, bandwidth_tb_per_s, tflops {fp16, bf16, fp8, fp4}, watts, price
-    {low, high, list, currency, seen, source}, aliases, source}; null where a figure is not known.
+    Example: specbench gpus --measure > here.yaml
+
+    Keys of --json: gpus, a list of {name, memory_gib, bandwidth_tb_per_s, tflops {fp32, fp16, bf16, fp8, fp4}, watts,
+    price {low, high, list, currency, seen, source}, aliases, source}; null where a figure is not known. With
+    --measure: name, memory (bytes), bandwidth (bytes/s), flops {fp32, and bf16 on a GPU} (per second), launch_seconds,
+    and entry, as a file for --hardware has it.
     """
     import json
 
     from specbench.cli.table import print_table
     from specbench.hardware.catalogue import catalogue, find_gpu
 
+    if measure:
+        if name or hardware:
+            raise SpecbenchError("--measure is of this machine: leave GPU and --hardware out.")
+        _measure(json_output)
+        return
     known = catalogue(hardware)
     listed = [find_gpu(name, known)] if name else list(known.values())
     if json_output:
@@ -40,6 +57,24 @@ def gpus(
         return
     columns = ("GPU", "GiB", "TB/s", "dense TFLOP/s", "W", "per hour (list)", "seen")
     print_table("GPUs", columns, map(_row, listed))
+
+
+def _measure(json_output: bool) -> None:
+    import json
+
+    import yaml
+
+    try:
+        from specbench.hardware.measure import measure_rates
+    except ImportError as error:
+        raise SpecbenchError("--measure needs PyTorch: pip install '.[reference]'.") from error
+
+    found = measure_rates()
+    if json_output:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+        return
+    typer.echo(f"# Starting an operation takes {found.launch_seconds * 1e6:.2g} µs. A file for --hardware:")
+    typer.echo(yaml.safe_dump(found.catalogue_entry(), sort_keys=False).rstrip())
 
 
 def _row(gpu: Gpu) -> tuple[str, ...]:

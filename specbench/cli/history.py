@@ -27,7 +27,7 @@ def history(
         None,
         help="Comma-separated columns of cells.csv, such as mean_acceptance_length,ttft_ms_p95; speedup by default.",
     ),
-    plot: Path | None = typer.Option(None, metavar="FILE", help="Draw it there, as a PNG."),
+    plot: Path | None = typer.Option(None, metavar="FILE", help="Draw it there: .png, .svg or .pdf."),
     json_output: bool = typer.Option(False, "--json", help="Print everything as one JSON object, for machines."),
 ) -> None:
     """How did speculation do from run to run? One table per workload, engine, target and kind of machine, newest last.

@@ -16,6 +16,7 @@ from specbench.cli import (
     claim,
     compare,
     doctor,
+    fit,
     gate,
     gpus,
     history,
@@ -68,6 +69,7 @@ def _options(
 app.command(cls=ConfiguredCommand, short_help="The main job: measure speculation against plain decoding.")(sweep.sweep)
 app.command(short_help="Show a run again, and write its report anew.")(report.report)
 app.command(short_help="What to switch on: method, gamma, the engine's flags.")(recommend.recommend)
+app.command(short_help="A performance model from a run, and what it predicts.")(fit.fit)
 app.command(short_help="Runs side by side: what changed, and what that did.")(compare.compare)
 app.command(short_help="Trends over a folder of runs, as table and plot.")(history.history)
 app.command(short_help="SQL over a folder of runs.")(query.query)

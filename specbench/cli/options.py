@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from specbench.decoder.policies import ADAPTIVE
 from specbench.errors import SpecbenchError
 from specbench.schedule import PREFIX
 
@@ -31,8 +32,8 @@ def whole_numbers(text: str, flag: str) -> list[int]:
 
 
 def gammas(text: str, flag: str) -> list[int | str]:
-    """`2,4,schedule:1=4+5=2` as a list; a schedule stays as it is written."""
-    return [part if part.startswith(PREFIX) else whole_numbers(part, flag)[0] for part in words(text, flag)]
+    """`2,4,schedule:1=4+5=2,adaptive:threshold` as a list; what is no number stays as it is written."""
+    return [part if part.startswith((PREFIX, ADAPTIVE)) else whole_numbers(part, flag)[0] for part in words(text, flag)]
 
 
 def numbers(text: str, flag: str) -> list[float]:
@@ -81,7 +82,11 @@ def pairs(text: str, flag: str, form: str = "METHOD=DIRECTORY, as in draft_model
 
 
 def headers(written: list[str], flag: str) -> dict[str, str]:
-    """`X-Team=search`, any number of times, as a mapping. No message repeats what was written: it may be a secret."""
+    """`X-Team=search`, any number of times, as a mapping. No message repeats what was written: it may be a secret.
+
+    Whether names are some is for the configuration to judge: of `Authorization: Bearer c2VjcmV0==` all but the last
+    sign stands where a name does.
+    """
     found = {}
     for part in written:
         name, equals, value = part.partition("=")

@@ -14,7 +14,11 @@ def serve(
     context: typer.Context,
     target: str = typer.Option("demo", help="The model: demo, a local directory, or a hub id."),
     method: str = typer.Option("none", help="none, ngram, suffix, draft_model or eagle3."),
-    gamma: int = typer.Option(0, min=0, help="Tokens proposed per step; 0 with method none."),
+    gamma: str = typer.Option(
+        "0",
+        help="Tokens proposed per step, 0 with method none; a schedule by batch size, schedule:1=4+9=0; or a rule of "
+        "the decoder's: adaptive:threshold, adaptive:goodput, adaptive:confidence (docs/gamma.md).",
+    ),
     drafter: Optional[str] = typer.Option(None, help="Directory or hub id of the draft model."),  # noqa: UP045
     port: int = typer.Option(8000, min=0, max=65535, help="0 takes a free port and prints it."),
     max_batch_size: int = typer.Option(8, min=1, help="Requests decoded together; more are queued."),
@@ -43,7 +47,8 @@ def serve(
     """
     import os
 
-    from specbench.backends.base import EngineOptions, Launch
+    from specbench.backends import get_backend
+    from specbench.backends.base import EngineOptions, Launch, check_adaptive
     from specbench.backends.reference import ReferenceBackend
     from specbench.backends.simulated import SimulatedBackend
     from specbench.cli.options import refuse_given
@@ -55,10 +60,12 @@ def serve(
 
     if scenario is not None:
         refuse_given(context, _OF_DECODER, "is the decoder's, and with --scenario none runs: leave it out")
+        speculation = Speculation.of(method, gamma, drafter)
+        check_adaptive(get_backend("simulated"), speculation)
         launch = Launch(
             target=Path(target),
             target_name=target,
-            speculation=Speculation(method, gamma, drafter),
+            speculation=speculation,
             max_batch_size=max_batch_size,
             max_model_len=max_model_len,
             options=EngineOptions(scenario=scenario, engine_args=("--truth", str(truth)) if truth else ()),
@@ -69,7 +76,8 @@ def serve(
     else:
         synthetic = acceptance and acceptance.removeprefix(SYNTHETIC)
         directory = drafter and str(resolve_drafter(method, drafter))
-        speculation = Speculation(method, gamma, directory, synthetic=synthetic)
+        speculation = Speculation.of(method, gamma, directory, synthetic)
+        ReferenceBackend().check(speculation)
         command = ReferenceBackend().command(
             Launch(
                 target=resolve_target(target),

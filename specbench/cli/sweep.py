@@ -70,7 +70,8 @@ def sweep(
     gamma: str | None = typer.Option(
         None,
         help="Tokens proposed per step; comma-separated. One of them may be a schedule by batch size, as in "
-        "2,4,schedule:1=4+9=0 (docs/recommend.md).",
+        "2,4,schedule:1=4+9=0 (docs/recommend.md), and the reference decoder takes rules: adaptive:threshold, "
+        "adaptive:goodput, adaptive:confidence (docs/gamma.md).",
         rich_help_panel=_WHAT,
     ),
     batch_size: str | None = typer.Option(

@@ -93,14 +93,14 @@ def verify(
     score_command: str | None = typer.Option(
         None,
         help="Scores one output: reads a JSON line (id, prompt or messages, reference, output), prints 0 to 1 or exits "
-        "with 0 (right) or 1 (wrong).",
+        "with 0 (right) or 1 (wrong, with nothing on its standard error).",
         rich_help_panel=_TASK,
     ),
     run_code: bool = typer.Option(
         False,
         "--run-code",
         help="Allow to RUN code that the model wrote (HumanEval): limits of time and memory, no network where unshare "
-        "works, but your files are within its reach.",
+        "works, but your files are within its reach; where it does not, the environment of your processes is too.",
         rich_help_panel=_TASK,
     ),
     max_drop: str = typer.Option(
@@ -193,6 +193,11 @@ def verify(
         refuse_given(context, _OF_THE_TESTS, "is of the tests that --task takes the place of")
     if run is not None:
         refuse_given(context, {*SweepConfig.model_fields, "samples"} - _OF_A_RUN, "cannot change what --run has stored")
+    elif backend == "attach":
+        raise SpecbenchError(
+            "verify starts the engine with and without speculation, and --backend attach starts none: name the engine, "
+            "or compare the greedy outputs of two servers that run by a sweep (specbench sweep --backend attach)."
+        )
     elif method is None:
         raise SpecbenchError("name with --method what proposes tokens, as in --method ngram.")
     asked = given(options, SweepConfig.model_fields)

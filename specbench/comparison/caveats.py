@@ -14,10 +14,10 @@ OWN_BASELINE = (
 )
 
 
-def of_another_day(raw: Sequence[str]) -> str:
-    """raw: names of metrics that are no ratio"""
+def of_another_day(timed: Sequence[str]) -> str:
+    """timed: names of metrics that a slow day moves"""
     return (
-        f"{', '.join(raw)}: what sets two days apart (clocks, temperature, neighbours) is in no interval, so that "
+        f"{', '.join(timed)}: what sets two days apart (clocks, temperature, neighbours) is in no interval, so that "
         "such figures of two stored runs err more often than their level says. A speedup is free of it, and so is "
         "gate --interleave."
     )
@@ -30,7 +30,7 @@ def of(
     reference, *others = sides
     elsewhere = [other for other in others if not other.is_same_run(reference)]
     names = [metric.name for metric in metrics]
-    raw = [metric.name for metric in metrics if metric.raw]
+    timed = [metric.name for metric in metrics if metric.of_the_day]
     if any(name.endswith("speedup") for name in names) and elsewhere:
         if any(_differ(reference, other, "backend") for other in elsewhere):
             yield (
@@ -41,8 +41,8 @@ def of(
             yield "Two machines: each one's speedup is over plain decoding on itself, and says nothing of its speed."
         else:
             yield OWN_BASELINE
-    if raw and elsewhere:
-        yield of_another_day(raw)
+    if timed and elsewhere:
+        yield of_another_day(timed)
     if COST in names and price is not None:
         yield f"{COST}: every run is charged {price:g} per GPU-hour, whatever it was told."
     if any(effect.basis == "within one launch" for effect in effects):

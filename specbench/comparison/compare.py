@@ -26,7 +26,7 @@ USUAL = ("speedup", "latency_speedup", "mean_acceptance_length", "output_tokens_
 class Wanted:
     """metrics: None for the usual ones, as far as the runs have them
     arms: by run, the arm whose cells stand for it (`ngram-g4`); None to compare like with like
-    gpu_price: of one GPU-hour in every run; the reference's own by default
+    gpu_price: of one GPU-hour in every run; by default that of the first run that has one
     """
 
     metrics: tuple[str, ...] | None = None
@@ -37,6 +37,8 @@ class Wanted:
     def __post_init__(self) -> None:
         if unknown := [name for name in self.metrics or () if name not in METRICS]:
             raise SpecbenchError(f"--metric: cannot compare {unknown[0]!r}. Choose from: {', '.join(METRICS)}.")
+        if self.gpu_price is not None:
+            Economics.from_config({"gpu_price": self.gpu_price})  # which refuses what is no price
 
     def compared(self) -> list[Metric]:
         return [METRICS[name] for name in dict.fromkeys(self.metrics or USUAL)]
@@ -45,9 +47,13 @@ class Wanted:
 def compare(sides: Sequence[Side], wanted: Wanted | None = None) -> Comparison:
     """Each against the first. Raises SpecbenchError, with the reasons, where nothing can be compared."""
     wanted = wanted or Wanted()
-    _check(sides, wanted)
+    price = _price(sides, wanted)
+    _check(sides, wanted, price)
     reference, *others = sides
-    met = [_Meeting(reference, other, wanted, arms) for other, arms in zip(others, _arms(wanted, sides), strict=True)]
+    met = [
+        _Meeting(reference, other, wanted, arms, price)
+        for other, arms in zip(others, _arms(wanted, sides), strict=True)
+    ]
     asked = [list(meeting.questions()) for meeting in met]
     effects = list(judge([question for questions in asked for question in questions], wanted.level))
     against, start = [], 0
@@ -63,15 +69,15 @@ def compare(sides: Sequence[Side], wanted: Wanted | None = None) -> Comparison:
         metrics=tuple(metric.name for metric in compared),
         level=wanted.level,
         family=sum(effect.p is not None for effect in effects),
-        caveats=tuple(caveats.of(sides, compared, effects, _price(sides, wanted))),
+        caveats=tuple(caveats.of(sides, compared, effects, price)),
     )
 
 
 class _Meeting:
     """The reference and another run: which cells meet, and what is asked of them."""
 
-    def __init__(self, a: Side, b: Side, wanted: Wanted, arms: tuple[str, str] | None) -> None:
-        self._a, self._b, self._wanted = a, b, wanted
+    def __init__(self, a: Side, b: Side, wanted: Wanted, arms: tuple[str, str] | None, price: float | None) -> None:
+        self._a, self._b, self._wanted, self._price = a, b, wanted, price
         self._likeness: Likeness = likeness(a.snapshot, b.snapshot)
         before, after = (_by_place(side, arm) for side, arm in zip((a, b), arms or (None, None), strict=True))
         self._pairs = [(before[place], after[place]) for place in before if place in after]
@@ -131,7 +137,7 @@ class _Meeting:
         yield ask(effect, *samples, more_is_better=metric.more_is_better, same_session=same_session)
 
     def _sample(self, side: Side, cell: CellFigures, metric: Metric) -> Sample:
-        rent = Economics(_price((self._a, self._b), self._wanted), side.snapshot.gpu_count)
+        rent = Economics(self._price, side.snapshot.gpu_count)
         return Sample(by_replicate(side.snapshot, cell, metric, rent), within(side.snapshot, cell, metric))
 
     def _left_out(self) -> Iterator[str]:
@@ -167,20 +173,20 @@ def _arms(wanted: Wanted, sides: Sequence[Side]) -> list[tuple[str, str] | None]
     return [(first, other) for other in others]
 
 
-def _check(sides: Sequence[Side], wanted: Wanted) -> None:
+def _check(sides: Sequence[Side], wanted: Wanted, price: float | None) -> None:
     if wanted.arms is not None and len(wanted.arms) != len(sides):
         raise SpecbenchError(
             f"--arm names one arm for each run, in their order: {len(sides)} are given, and "
             f"{len(wanted.arms)} arms ({', '.join(wanted.arms)})."
         )
-    if COST in (wanted.metrics or ()) and _price(sides, wanted) is None:
+    if COST in (wanted.metrics or ()) and price is None:
         raise SpecbenchError(f"--metric {COST} needs a price: add --gpu-price.")
 
 
 def _price(sides: Sequence[Side], wanted: Wanted) -> float | None:
     """One for all: another price is no change of what was measured."""
-    known = (side.snapshot.gpu_price for side in sides)
-    return wanted.gpu_price or next((price for price in known if price is not None), None)
+    known = (wanted.gpu_price, *(side.snapshot.gpu_price for side in sides))
+    return next((price for price in known if price is not None), None)
 
 
 def _refusal(reference: Side, other: Side, against: Against) -> str:

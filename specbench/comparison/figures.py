@@ -6,6 +6,9 @@ from specbench.analysis.cost import Economics, cost_per_million_output_tokens
 from specbench.comparison.metrics import ACCEPTANCE, COST, Metric
 from specbench.comparison.snapshot import CellFigures, Snapshot
 
+_WINDOWED = ("speedup", "output_tokens_per_s", COST)
+"""Of the steady window of a measurement, which a short one does not have."""
+
 
 def by_replicate(side: Snapshot, cell: CellFigures, metric: Metric, rent: Economics) -> dict[int, float]:
     """Those that are known. rent: what both sides of a comparison pay"""
@@ -32,9 +35,10 @@ def counted_unlike(metric: Metric, before: CellFigures, after: CellFigures) -> s
 
 def why_none(metric: Metric, *cells: CellFigures) -> str:
     """Why these cells have no figure of it."""
-    default = "the engine does not report it" if metric.name == ACCEPTANCE else "too few requests for a steady window"
     reasons = [text for cell in cells for text in (*cell.left_out, cell.error) if text]
-    return reasons[0] if reasons else f"{default}."
+    if reasons:
+        return reasons[0]
+    return "too few requests for a steady window." if metric.name in _WINDOWED else "not reported."
 
 
 def _numbered(side: Snapshot, values: tuple[float | None, ...]) -> dict[int, float]:

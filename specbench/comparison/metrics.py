@@ -20,14 +20,19 @@ class Metric:
 
     more_is_better: its direction
     of_speculation: whether plain decoding has none
-    raw: a figure of the machine as it was, which a slow day moves; speedups are ratios to the run's own baseline,
-        acceptance counts tokens
+    raw: a figure of the machine; speedups are ratios to the run's own baseline, acceptance counts tokens
+    timed: a raw figure of the machine as it was, which a slow day moves; memory is the same on every day
     """
 
     name: str
     more_is_better: bool = True
     of_speculation: bool = False
     raw: bool = True
+    timed: bool = True
+
+    @property
+    def of_the_day(self) -> bool:
+        return self.raw and self.timed
 
 
 METRICS = {
@@ -44,8 +49,8 @@ METRICS = {
             for name in ("ttft", "tpot", "itl", "e2e")
             for q in PERCENTILES
         ),
-        Metric("memory_bytes_peak", more_is_better=False),
-        Metric("kv_capacity_tokens"),
+        Metric("memory_bytes_peak", more_is_better=False, timed=False),
+        Metric("kv_capacity_tokens", timed=False),
     )
 }
 

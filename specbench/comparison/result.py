@@ -25,7 +25,8 @@ class Effect:
     before, after: geometric means over replicates, in the metric's own unit; None where there is no figure
     change, low, high: after ÷ before with its own interval;  basis: what that rests on
     p, p_holm: of "no change", alone and adjusted for all that is compared at once; None where nothing varies
-    detectable: a change by this factor (above 1; or by its inverse) would have been found with 90% probability
+    detectable: a change by this factor (above 1; or by its inverse) would have been found with 90% probability; None
+        where none below a thousandfold one would
     replicates: on either side, of which there is a figure
     text:      why there is no judgement; empty where there is one
     """

@@ -13,6 +13,8 @@ from specbench.analysis.statistics import Estimate, paired, unpaired
 from specbench.comparison.result import Basis, Effect, Outcome
 
 _ROUNDING = 1e-9
+_MOST_LOG = math.log(1_000)
+"""A change so large is no news: who could only have seen that could have seen nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ def ask(effect: Effect, before: Sample, after: Sample, *, more_is_better: bool, 
     found = _estimate(before, after, same_session=same_session)
     if found is None:
         text = "one launch on a side: how launches differ is not known (sweep --replicates)"
+        if min(known.replicates) > 1:  # of one run, whose replicates would be pairs
+            text = "fewer than two replicates have a figure of both arms, so that there are no pairs to tell by"
         return Question(replace(known, change=known.after / known.before, text=text), more_is_better, None)
     estimate, basis = found
     return Question(replace(known, change=math.exp(estimate.mean), basis=basis), more_is_better, estimate)
@@ -124,5 +128,6 @@ def _direction(question: Question) -> Outcome:
     return "better" if (question.estimate.mean > 0) == question.more_is_better else "worse"
 
 
-def _factor(log_change: float | None) -> float | None:
-    return None if log_change is None else math.exp(log_change)
+def _factor(log_change: float) -> float | None:
+    """None where that is beyond reason, as with two replicates that differ much."""
+    return math.exp(log_change) if log_change < _MOST_LOG else None

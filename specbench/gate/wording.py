@@ -119,7 +119,7 @@ def caveats(asked: Sequence[Question | Finding], *, paired: bool) -> Iterator[st
     if paired:
         return
     names = list(dict.fromkeys(q.about for q in asked if isinstance(q, Question)))
-    if raw := [name for name in names if name in METRICS and METRICS[name].raw]:
-        yield of_another_day(raw)
+    if timed := [name for name in names if name in METRICS and METRICS[name].of_the_day]:
+        yield of_another_day(timed)
     if any(name.endswith("speedup") and name != "min_speedup" for name in names):
         yield OWN_BASELINE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ from specbench.speculation import Speculation
 
 IDENTITY = (
     *("machine", "backend", "target", "workload", "temperature", "batch_size", "request_rate"),
-    *("method", "gamma", "schedule", "drafter", "as_deployed", "again"),
+    *("method", "gamma", "schedule", "adaptive", "drafter", "as_deployed", "again"),
 )
 """By what cells of two runs are the same; with the machine, it tells one series from another."""
 
@@ -69,6 +69,7 @@ class Series:
     method: str
     gamma: int
     schedule: str | None
+    adaptive: str | None
     drafter: str | None
     as_deployed: bool
     again: bool
@@ -76,8 +77,10 @@ class Series:
 
     @property
     def label(self) -> str:
-        method = self.method.removesuffix("-synthetic").removesuffix("-schedule")
-        label = Speculation(method, self.gamma, self.drafter, self.as_deployed, self.again, self.schedule).label
+        rule = "schedule" if self.schedule else (self.adaptive or "").partition("+")[0]
+        method = self.method.removesuffix("-synthetic").removesuffix(f"-{rule}")
+        arm = Speculation(method, self.gamma, self.drafter, self.as_deployed, self.again, self.schedule)
+        label = replace(arm, adaptive=self.adaptive).label
         return f"{label}{'-synthetic' * self.method.endswith('-synthetic')}"
 
     @property

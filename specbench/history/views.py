@@ -21,6 +21,7 @@ _MEASUREMENT = {
     "method": ("cell.speculation.method", "VARCHAR"),
     "gamma": ("cell.speculation.gamma", "BIGINT"),
     "schedule": ("cell.speculation.schedule", "VARCHAR"),
+    "adaptive": ("cell.speculation.adaptive", "VARCHAR"),
     "synthetic": ("cell.speculation.synthetic", "VARCHAR"),
     "as_deployed": ("cell.speculation.as_deployed", "BOOLEAN"),
     "again": ("cell.speculation.again", "BOOLEAN"),
@@ -69,6 +70,7 @@ _REQUEST = {
     "accepted": "INTEGER",
     "per_step_drafted": "SMALLINT[]",
     "per_step_accepted": "SMALLINT[]",
+    "per_step_gamma": "SMALLINT[]",
     "by_position": "INTEGER[]",
 }
 """Columns of `requests`: those of the store's request tables."""

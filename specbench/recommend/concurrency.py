@@ -40,6 +40,13 @@ class Concurrency:
     def mean(self) -> float:
         return math.fsum(size * share for size, share in self.shares.items())
 
+    def limited_to(self, batch_size: int) -> Concurrency:
+        """With an engine that runs no more than that at once: the others wait."""
+        shares: dict[int, float] = {}
+        for size, share in self.shares.items():
+            shares[min(size, batch_size)] = shares.get(min(size, batch_size), 0.0) + share
+        return Concurrency(shares, self.source)
+
     def beyond(self, batch_size: int) -> float:
         """The share of time with more requests than that."""
         return math.fsum(share for size, share in self.shares.items() if size > batch_size)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from specbench.analysis.bootstrap import RESAMPLES
+from specbench.analysis.verdict import WORTHWHILE
 from specbench.recommend.draws import Floats, Range
 from specbench.recommend.evidence import Candidate, Evidence
 from specbench.schedule import Schedule
@@ -44,10 +45,11 @@ class GammaByBatch:
 def gamma_by_batch(evidence: Evidence, method: str) -> GammaByBatch:
     """The gamma of a method at every batch size: the fastest of those that may be on there.
 
-    On at a measured batch size may be what gains there (the whole interval above 1), and what points above 1 with
-    neither loss nor divergence where that same gamma gains at a larger batch size: the rule of the sweep's verdict.
-    Between two measured ones ln speedup is interpolated over ln batch size. On there may be what may be on at both, or
-    at one while the other shows a loss: up to where the line crosses 1.
+    On at a measured batch size may be what gains there (the whole interval above 1), and what points above 1 where that
+    same gamma gains at a larger batch size: the rule of the sweep's verdict. Between two measured ones ln speedup is
+    interpolated over ln batch size. On there may be what may be on at both, or at one while the other shows a loss: up
+    to where the line crosses 1. A gamma that is no evidence at a batch size (its outputs diverge there, it failed) is
+    off there and up to the next ones.
     """
     arms = {gamma: by_batch for (name, gamma), by_batch in evidence.arms.items() if name == method}
     allowed = {gamma: _allowed(by_batch) for gamma, by_batch in arms.items()}
@@ -55,19 +57,39 @@ def gamma_by_batch(evidence: Evidence, method: str) -> GammaByBatch:
     for size in range(1, max(evidence.batch_sizes) + 1):
         best = (0, 0.0, np.zeros(RESAMPLES))
         for gamma, by_batch in sorted(arms.items()):
-            found = _at(size, by_batch, allowed[gamma])
+            found = _at(size, by_batch, evidence.batch_sizes, allowed[gamma])
             if found is not None and found[0] > best[1]:
                 best = (gamma, *found)
         gammas[size], speedups[size] = best[0], best[1:]
     return GammaByBatch(method, gammas, speedups)
 
 
-def constant_gamma(evidence: Evidence, method: str, gamma: int) -> GammaByBatch | None:
-    """The same gamma at every batch size, gain or loss; None where it was not soundly measured at both ends."""
+def constant_gamma(
+    evidence: Evidence, method: str, gamma: int, sizes: Collection[int] | None = None
+) -> GammaByBatch | None:
+    """The same gamma at these batch sizes, gain or loss; None where it is no evidence at one of them.
+
+    sizes: every one up to the largest measured one by default
+    """
     by_batch = evidence.arms.get((method, gamma), {})
-    found = {size: _at(size, by_batch, set(by_batch)) for size in range(1, max(evidence.batch_sizes) + 1)}
+    asked = sizes or range(1, max(evidence.batch_sizes) + 1)
+    found = {size: _at(size, by_batch, evidence.batch_sizes, set(by_batch)) for size in asked}
     known = {size: value for size, value in found.items() if value is not None}
     return GammaByBatch(method, dict.fromkeys(known, gamma), known) if len(known) == len(found) else None
+
+
+def loses(evidence: Evidence, batch_size: int) -> bool:
+    """Whether no arm gains anything worth while at a batch size: each was measured there, or on both sides of it, to
+    have no gain. False where an arm is no evidence or unsure.
+    """
+    found = False
+    for by_batch in evidence.arms.values():
+        ends = [by_batch[end] for end in _ends(batch_size, evidence.batch_sizes) if end in by_batch]
+        here = _at(batch_size, by_batch, evidence.batch_sizes, set(by_batch))
+        if here is None or here[0] > math.log(WORTHWHILE) or all(end.outcome != "no gain" for end in ends):
+            return False
+        found = True
+    return found
 
 
 def _allowed(by_batch: Mapping[int, Candidate]) -> set[int]:
@@ -80,21 +102,33 @@ def _allowed(by_batch: Mapping[int, Candidate]) -> set[int]:
     }
 
 
-def _at(size: int, by_batch: Mapping[int, Candidate], allowed: set[int]) -> tuple[float, Floats] | None:
-    """ln speedup at a batch size where speculation may be on; None where it may not."""
-    if size in by_batch:
-        return (by_batch[size].log_speedup, by_batch[size].draws) if size in allowed else None
-    for low, high in pairwise(sorted(by_batch)):
-        if low < size < high:
-            ends = [by_batch[low], by_batch[high]]
-            if not all(end.batch_size in allowed or end.log_speedup <= 0 for end in ends):
-                return None
-            if not allowed & {low, high}:
-                return None
-            share = math.log(size / low) / math.log(high / low)
-            point = (1 - share) * ends[0].log_speedup + share * ends[1].log_speedup
-            return point, (1 - share) * ends[0].draws + share * ends[1].draws
-    return None
+def _at(
+    size: int, by_batch: Mapping[int, Candidate], measured: Sequence[int], allowed: set[int]
+) -> tuple[float, Floats] | None:
+    """ln speedup at a batch size where speculation may be on; None where it may not.
+
+    measured: batch sizes of the run: one that `by_batch` lacks is no evidence, and no line goes across it
+    """
+    ends = _ends(size, measured)
+    if not ends or any(end not in by_batch for end in ends):
+        return None
+    low, high = by_batch[ends[0]], by_batch[ends[-1]]
+    if not all(end.batch_size in allowed or end.log_speedup <= 0 for end in (low, high)):
+        return None
+    if not allowed & set(ends):
+        return None
+    if low is high:
+        return low.log_speedup, low.draws
+    share = math.log(size / low.batch_size) / math.log(high.batch_size / low.batch_size)
+    point = (1 - share) * low.log_speedup + share * high.log_speedup
+    return point, (1 - share) * low.draws + share * high.draws
+
+
+def _ends(size: int, measured: Sequence[int]) -> tuple[int, ...]:
+    """The batch size itself where it was measured, else the measured ones next to it; none outside of them."""
+    if size in measured:
+        return (size,)
+    return next((pair for pair in pairwise(measured) if pair[0] < size < pair[1]), ())
 
 
 @dataclass(frozen=True, slots=True)

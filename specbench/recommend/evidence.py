@@ -39,7 +39,7 @@ class Candidate:
     """An arm at a batch size, over all workloads that are served together, each counting the same.
 
     outcome:  the worst of its cells' (`verdict.outcome`), as in a sweep's verdict
-    bars:     whether one of them points to a loss, or its outputs diverge
+    bars:     whether one of them points to a loss
     draws:    [RESAMPLES] of ln speedup
     """
 
@@ -88,7 +88,7 @@ def gather(cells: Sequence[CellSummary], measurements: Sequence[Measurement], *,
     excluded: list[Excluded] = []
     found: dict[tuple[str, int, int], list[tuple[CellSummary, float, Floats]]] = defaultdict(list)
     for row in cells:
-        if not row.is_speculative or row.is_open_loop or (row.schedule is not None and not schedules):
+        if not row.is_speculative or row.is_open_loop or row.adaptive or (row.schedule is not None and not schedules):
             continue
         if (why := reason_against(row)) is not None:
             excluded.append(Excluded(row.workload, row.label, row.batch_size, why))

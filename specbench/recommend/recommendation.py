@@ -16,7 +16,7 @@ from specbench.errors import SpecbenchError
 from specbench.recommend.arrivals import AtRate, at_rate
 from specbench.recommend.by_batch import BestAt, best_by_batch
 from specbench.recommend.concurrency import Concurrency, evenly, gain_over
-from specbench.recommend.curves import GammaByBatch, TurnOff, constant_gamma, gamma_by_batch, turn_off_above
+from specbench.recommend.curves import GammaByBatch, TurnOff, constant_gamma, gamma_by_batch, loses, turn_off_above
 from specbench.recommend.draws import Range
 from specbench.recommend.evidence import Evidence, Excluded, gather
 from specbench.recommend.flags import Paste, paste
@@ -43,11 +43,16 @@ class MethodGain:
 
 @dataclass(frozen=True, slots=True)
 class FixedGain:
-    """One gamma at every batch size. gain: None where the concurrency goes beyond what was measured"""
+    """One gamma at every batch size.
+
+    gain: None where the concurrency goes beyond what was measured, or to a batch size where this gamma is no evidence
+    limited_gain: with the engine limited to the largest measured batch size, as the pasted command limits it
+    """
 
     method: str
     gamma: int
     gain: Range | None
+    limited_gain: Range | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class Recommendation:
 
     decision: the sweep's own verdict, on one gamma that cannot change with the batch size
     method, schedule, gain: what to switch on; None where nothing is
+    loses_here: whether nothing gains at any batch size of the concurrency, as far as each is among the measured ones
     free_choice: the gain if the engine could also change the method by batch size
     fixed:    the best single gamma of that method
     """
@@ -70,6 +76,7 @@ class Recommendation:
     method: str | None
     schedule: str | None
     gain: Range | None
+    loses_here: bool
     fixed: FixedGain | None
     free_choice: Range | None
     turn_off_above: TurnOff | None
@@ -86,7 +93,7 @@ class Recommendation:
     @property
     def is_decided(self) -> bool:
         """Whether there is enough evidence: for something to switch on, or that nothing is worth it."""
-        return self.method is not None or self.decision.recommendation == "DISABLE"
+        return self.method is not None or self.loses_here or self.decision.recommendation == "DISABLE"
 
     def to_json(self) -> dict[str, Any]:
         """One object of JSON values; docs/recommend.md has its keys."""
@@ -129,15 +136,16 @@ def recommend(
         simulated=summary.is_simulated,
         machine=summary.machine,
         workloads=evidence.workloads,
-        decision=decide(c for c in cells if c.schedule is None),
+        decision=decide(c for c in cells if c.has_one_gamma),
         best_by_batch=best_by_batch(evidence),
         methods=tuple(gains),
         method=None if chosen is None else chosen.method,
         schedule=None if chosen is None else str(chosen.schedule),
         gain=None if best is None else best.gain,
+        loses_here=chosen is None and all(loses(evidence, size) for size in concurrency.shares),
         fixed=fixed,
         free_choice=None if chosen is None else gain_over(_free(found, max(evidence.batch_sizes)), concurrency)[0],
-        turn_off_above=turn_off_above(evidence, chosen.method if chosen else _steadiest(evidence)),
+        turn_off_above=turn_off_above(evidence, chosen.method if chosen else _nearest(evidence)),
         concurrency=concurrency,
         share_beyond_measured=concurrency.beyond(max(evidence.batch_sizes)),
         at_rates=tuple(at_rate(evidence, chosen, rate) for rate in rates) if chosen else (),
@@ -154,6 +162,7 @@ def recommend(
             _engine(store),
             Speculation.scheduled(chosen.method, chosen.schedule, drafter),
             Speculation(fixed.method, fixed.gamma, drafter),
+            fixed.limited_gain,
             store.manifest["config"],
             max(evidence.batch_sizes),
         ),
@@ -191,15 +200,20 @@ def _method_gains(found: Sequence[GammaByBatch], concurrency: Concurrency) -> li
 
 
 def _fixed(evidence: Evidence, chosen: GammaByBatch, concurrency: Concurrency) -> FixedGain:
-    """The best gamma of the method if it were the only one."""
-    gammas = [gamma for method, gamma in evidence.arms if method == chosen.method]
-    constant = [c for gamma in gammas if (c := constant_gamma(evidence, chosen.method, gamma)) is not None]
-    if not constant or concurrency.beyond(max(evidence.batch_sizes)):
-        sums = {g: sum(c.log_speedup for c in evidence.arms[chosen.method, g].values()) for g in gammas}
-        return FixedGain(chosen.method, max(sums, key=lambda g: sums[g]), None)
-    gains = {c.gammas[1]: gain_over(c, concurrency)[0] for c in constant}
+    """The best gamma of the method if it were the only one; where none is evidence at all batch sizes of the
+    concurrency, the one with the largest sum over those that all gammas were measured at.
+    """
+    largest = max(evidence.batch_sizes)
+    limited = concurrency.limited_to(largest)
+    arms = {gamma: by_batch for (method, gamma), by_batch in evidence.arms.items() if method == chosen.method}
+    found = {gamma: constant_gamma(evidence, chosen.method, gamma, limited.shares) for gamma in arms}
+    gains = {gamma: gain_over(constant, limited)[0] for gamma, constant in found.items() if constant is not None}
+    if not gains:
+        common = set.intersection(*(set(by_batch) for by_batch in arms.values()))
+        sums = {gamma: math.fsum(by_batch[size].log_speedup for size in common) for gamma, by_batch in arms.items()}
+        return FixedGain(chosen.method, max(sums, key=lambda g: sums[g]), None, None)
     gamma = max(gains, key=lambda g: gains[g].value or 0)
-    return FixedGain(chosen.method, gamma, gains[gamma])
+    return FixedGain(chosen.method, gamma, None if concurrency.beyond(largest) else gains[gamma], gains[gamma])
 
 
 def _free(found: Sequence[GammaByBatch], largest: int) -> GammaByBatch:
@@ -208,7 +222,7 @@ def _free(found: Sequence[GammaByBatch], largest: int) -> GammaByBatch:
     return GammaByBatch("any", {s: m.gammas[s] for s, m in best.items()}, {s: m.at(s) for s, m in best.items()})
 
 
-def _steadiest(evidence: Evidence) -> str:
+def _nearest(evidence: Evidence) -> str:
     """Where nothing is switched on, the method that comes nearest to it."""
     sums = {arm: math.fsum(c.log_speedup for c in by_batch.values()) for arm, by_batch in evidence.arms.items()}
     return max(sums, key=lambda arm: sums[arm])[0] if sums else ""
@@ -256,6 +270,11 @@ def _caveats(evidence: Evidence, summary: RunSummary) -> list[str]:
         said.append("outputs were not compared with plain decoding's (specbench verify)")
     if len(evidence.workloads) > 1:
         said.append(f"{' and '.join(evidence.workloads)} count the same; --workload NAME is for one of them alone")
+    if len(evidence.arms) > 1:
+        said.append(
+            "the best of several arms is chosen, and its gain told, by the same measurements, so that gains lean "
+            "upward (--measure-schedule measures anew)"
+        )
     if min(evidence.batch_sizes) > 1:
         said.append(f"below batch size {min(evidence.batch_sizes)} nothing was measured, so it is off there")
     return said

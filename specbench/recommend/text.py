@@ -42,6 +42,8 @@ def headline(r: Recommendation) -> str:
         return f"{mark}{r.method} with {gammas_in_words(r.schedule)}"
     if r.decision.recommendation == "DISABLE":
         return f"{mark}leave speculation off"
+    if r.loses_here:
+        return f"{mark}leave speculation off at this concurrency"
     return f"{mark}not enough evidence"
 
 
@@ -74,11 +76,7 @@ def schedule_text(m: MeasuredSchedule) -> str:
 def _advice(r: Recommendation) -> str:
     where = f"On {r.machine}, {' and '.join(r.workloads)}."
     if r.method is None or r.gain is None:
-        why = {
-            "DISABLE": "no method gains at a batch size where it may be on.",
-            "NOT ENOUGH EVIDENCE": "no gain is shown, and none is ruled out: more launches (--replicates) would tell.",
-        }.get(r.decision.recommendation, "what gains is at batch sizes that the given concurrency never has.")
-        return f"{_capital(headline(r))}: {why} {where}"
+        return f"{_capital(headline(r))}: {_why_nothing(r)} {where}"
     beyond = (
         f" {r.share_beyond_measured:.0%} of that time is beyond the largest measured batch size, where it is off."
         if r.share_beyond_measured >= 0.005
@@ -88,6 +86,20 @@ def _advice(r: Recommendation) -> str:
         f"{_capital(headline(r))}: {_range(r.gain)} times as fast over the concurrency "
         f"({r.concurrency.source}).{beyond} {_verdict(r)} {where}"
     )
+
+
+def _why_nothing(r: Recommendation) -> str:
+    """Why nothing is to be switched on."""
+    if r.decision.recommendation == "DISABLE":
+        return "no method gains at a batch size where it may be on."
+    if r.loses_here:
+        return (
+            f"no arm gains at any batch size that it has ({r.concurrency.source}). The sweep's verdict is "
+            f"{r.decision.recommendation}, over all batch sizes measured."
+        )
+    if r.decision.recommendation == "NOT ENOUGH EVIDENCE":
+        return "no gain is shown, and none is ruled out: more launches (--replicates) would tell."
+    return "what gains is at batch sizes that the given concurrency never has, and there no gain is ruled out."
 
 
 def _verdict(r: Recommendation) -> str:
@@ -230,7 +242,7 @@ def _paste(p: Paste | None) -> str:
         return ""
     files = [f"{name}:\n{textwrap.indent(content, '  ')}" for name, content in p.files.items()]
     notes = [textwrap.fill(f"# {note}", _WIDTH, subsequent_indent="# ", break_on_hyphens=False) for note in p.notes]
-    return "\n".join([*notes, *files, p.command])
+    return "\n".join([*notes, *files, *([p.command] if p.command else [])])
 
 
 def _range(r: Range, digits: int = 2) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -95,7 +96,7 @@ def check_rules(cells: Sequence[CellSummary], measurements: Sequence[Measurement
         (cell, plain[cell.workload, cell.batch_size])
         for cell in cells
         if cell.is_speculative
-        and cell.schedule is None
+        and cell.has_one_gamma
         and not cell.is_open_loop
         and reason_against(cell) is None
         and (cell.workload, cell.batch_size) in plain
@@ -137,8 +138,8 @@ def _long_answers(judged: Sequence[tuple[CellSummary, CellSummary]], measurement
     )
     pairs = pair(arm, plain)
     ours, theirs = work(m for m, _ in pairs), work(m for _, m in pairs)
-    requests = max(len(pairs), 1)
-    lengths = {prompt: theirs[prompt].tokens / requests for prompt in ours.keys() & theirs.keys()}
+    requests = Counter(t.prompt_id for _, m in pairs for t in m.traces if t.error is None)
+    lengths = {prompt: theirs[prompt].tokens / requests[prompt] for prompt in ours.keys() & theirs.keys()}
     middle = median(lengths.values()) if lengths else 0.0
     long, short = ({p for p, n in lengths.items() if (n > middle) == above} for above in (True, False))
     ratios = [_ratio(ours, theirs, prompts) for prompts in (long, short)]

@@ -21,14 +21,6 @@ KEEP_ALIVE = 2.0
 """Seconds until an idle connection is dropped: less than uvicorn's 5, which would close it under the next request."""
 
 
-REFUSED = "the server answered 4"
-"""How the error of a request begins that the server would not take (HTTP 4xx)."""
-
-
-BUSY = ("the server answered 429", "the server answered 503")
-"""How it begins where the server had no room for it, or has had enough of this client."""
-
-
 class StreamingClient:
     """An async context manager around one HTTP session to one server.
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from specbench.replay.logprobs import LogprobClient, SglangLogprobClient
 from specbench.replay.records import RequestAcceptance
 
 TokenIds = tuple[int, ...]
@@ -22,7 +21,6 @@ class Dialect:
     all_ids: reads the ids of the prompt and of the whole output from an event after the last token; None where it has
         none, as nearly all events
     keep_alive: whether a connection serves several requests; some servers close it under the next one
-    logprobs: how to ask for log-probabilities
     """
 
     request_fields: Mapping[str, Any]
@@ -30,7 +28,6 @@ class Dialect:
     endpoint_fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     all_ids: Callable[[Mapping[str, Any]], tuple[TokenIds | None, TokenIds] | None] = lambda event: None
     keep_alive: bool = True
-    logprobs: type[LogprobClient] = LogprobClient
 
     def fields(self, path: str) -> dict[str, Any]:
         """What is added to a request to the endpoint."""
@@ -57,6 +54,7 @@ def _vllm_acceptance(event: Mapping[str, Any]) -> RequestAcceptance | None:
         accepted=accepted,
         per_step_drafted=_tuple(lists.get("per_step_drafted")),
         per_step_accepted=_tuple(lists.get("per_step_accepted")),
+        per_step_gamma=_tuple(lists.get("per_step_gamma")),
     )
 
 
@@ -136,7 +134,6 @@ SGLANG = Dialect(
         "/v1/chat/completions": {"return_input_ids_in_sglext": True, "return_output_ids_in_sglext": True},
     },
     all_ids=_sglang_ids,
-    logprobs=SglangLogprobClient,
 )
 """SGLang. Events of a completion carry their ids, those of a chat do not, and are refused if asked to: there tokens are
 counted by the usage in every event, and all ids come at the end.

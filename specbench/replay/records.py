@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+REFUSED = "the server answered 4"
+"""How the error of a request begins that the server would not take (HTTP 4xx)."""
+
+BUSY = ("the server answered 429", "the server answered 503")
+"""How it begins where the server had no room for it, or has had enough of this client."""
+
 
 @dataclass(frozen=True, slots=True)
 class RequestAcceptance:
@@ -14,6 +20,8 @@ class RequestAcceptance:
     accepted:    proposed tokens that were kept (bonus tokens not counted); a token limit may have cut the last of them
     per_step_drafted, per_step_accepted: the same step by step; steps without a draft may be left out (vLLM's are).
         None if the engine gives sums only
+    per_step_gamma: what a rule let each step draft, 0 while it suspends the request; None where gamma stays, or is not
+        told
     by_position: accepted at draft position k (0-based), where the engine says so but does not list its steps
     """
 
@@ -22,6 +30,7 @@ class RequestAcceptance:
     accepted: int
     per_step_drafted: tuple[int, ...] | None = None
     per_step_accepted: tuple[int, ...] | None = None
+    per_step_gamma: tuple[int, ...] | None = None
     by_position: tuple[int, ...] | None = None
 
 

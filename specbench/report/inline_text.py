@@ -9,6 +9,6 @@ _MARKUP = re.compile(r"[\\`*~|]|(?<=\])\(|(?<!\w)_|_(?!\w)")
 
 
 def inline(text: str) -> str:
-    """Names, ids, logs and errors must not end a table's cell or become markup."""
-    entities = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+    """Names, ids, logs and errors must not end a table's cell, become markup, or call people by name."""
+    entities = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace("@", "&#64;")
     return _MARKUP.sub(r"\\\g<0>", entities)

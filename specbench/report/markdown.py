@@ -100,12 +100,15 @@ def _failures(summary: RunSummary, most: int | None) -> str:
     parts = []
     for failure in summary.failures:
         log = (failure.log_tail or "(no log)")[0 if most is None else -_MOST_LETTERS_OF_A_LOG :]
-        title = html.escape(f"{failure.measurement}: {failure.error}".replace("\n", " "), quote=False)
+        said = " ".join(f"{failure.measurement}: {failure.error}".split())
+        title = html.escape(said, quote=False).replace("@", "&#64;")
         parts.append(f"<details><summary>{title}</summary>\n\n{_fenced('text', log)}\n\n</details>")
     return "\n\n".join(["## Failures", *cut(parts, most, _WHOLE)])
 
 
 def _recipe(summary: RunSummary, most: int | None) -> str:
+    if most == 0:
+        return f"Made with `{COMMAND}`, whose configuration is in {_WHOLE}."
     made = _table(["made with", ""], [list(pair) for pair in made_with(summary)], most)
     config = _fenced("yaml", config_yaml(summary).rstrip())
     return f"<details><summary>How to make this run again</summary>\n\n`{COMMAND}`\n\n{config}\n\n{made}\n\n</details>"

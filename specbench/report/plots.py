@@ -20,6 +20,8 @@ from specbench.report.drawing.resources import is_counted, over_time
 from specbench.report.style import RC
 from specbench.store.measurement import Measurement
 
+_HOLLOW = "Hollow: marked as no evidence, or outputs diverge."
+
 
 @dataclass(frozen=True, slots=True)
 class Plot:
@@ -45,13 +47,14 @@ def draw_plots(summary: RunSummary, measurements: Sequence[Measurement]) -> list
             (
                 "pareto",
                 "Throughput against per-user speed, a point for each batch size. Upper right is better; the broad grey "
-                "line is the Pareto front, the numbers along it are batch sizes.",
+                f"line is the Pareto front, the numbers along it are batch sizes. {_HOLLOW}",
                 throughput_against_speed(summary),
             ),
             (
                 "latency",
                 "End-to-end latency, 99th percentile, over the rate at which requests came, counted from when each was "
-                "due: lower is better, and a line turns up where the server no longer keeps pace.",
+                "due: lower is better, and a line turns up where the server no longer keeps pace. "
+                f"{_HOLLOW}",
                 latency_over_rate(summary),
             ),
             (
@@ -70,9 +73,9 @@ def _cost(summary: RunSummary) -> tuple[str, str, Figure | None]:
     """Without a price throughput stands in."""
     currency = next((c.currency for c in summary.cells if c.cost_per_million_output_tokens is not None), None)
     if currency is None:
-        caption = "Output tokens per second over batch size: higher is better."
+        caption = f"Output tokens per second over batch size: higher is better. {_HOLLOW}"
         return "throughput", caption, over_batch_size(summary, "output tokens/s", lambda c: c.output_tokens_per_s)
-    caption = "Cost of a million output tokens over batch size: lower is better."
+    caption = f"Cost of a million output tokens over batch size: lower is better. {_HOLLOW}"
     label = f"{currency} / M output tokens"
     return "cost", caption, over_batch_size(summary, label, lambda c: c.cost_per_million_output_tokens)
 

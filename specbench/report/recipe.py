@@ -6,15 +6,31 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
+from pydantic_core import to_jsonable_python
 
 from specbench.analysis.summary import RunSummary
+from specbench.sweep.config import SweepConfig
 
 COMMAND = "specbench sweep --config config.yaml"
+_ALWAYS = ("backend", "target", "method", "gamma", "batch_size")
+"""Shown even where they are the default: what was measured."""
 
 
 def config_yaml(summary: RunSummary) -> str:
-    """The sweep's configuration, as `--config` reads it."""
-    return yaml.safe_dump(dict(summary.manifest.get("config", {})), sort_keys=False, allow_unicode=True)
+    """The sweep's configuration, as `--config` reads it, but for what is the default."""
+    config: Mapping[str, Any] = summary.manifest.get("config", {})
+    fields = SweepConfig.model_fields.items()
+    default = {
+        name: to_jsonable_python(field.get_default(call_default_factory=True))
+        for name, field in fields
+        if not field.is_required()
+    }
+    shown = {
+        name: value
+        for name, value in config.items()
+        if name in _ALWAYS or name not in default or value != default[name]
+    }
+    return yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
 
 
 def made_with(summary: RunSummary) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from rich.text import Text
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.summary import RunSummary
 from specbench.analysis.verdict import Decision
+from specbench.analysis.wording import named
 from specbench.report import figures
 from specbench.report.open_loop import NOTE, narrow_open_loop_rows
 
@@ -49,7 +50,7 @@ def render_summary(summary: RunSummary) -> RenderableType:
 
 def _heading(name: str, decision: Decision) -> Text:
     heading = Text(name).append(decision.recommendation, style="bold")
-    return heading.append(f": {decision.method}, gamma {decision.gamma}") if decision.method else heading
+    return heading.append(f": {named(decision)}") if decision.method else heading
 
 
 def _table(workload: str, cells: Sequence[CellSummary]) -> Table:

@@ -13,10 +13,10 @@ from matplotlib.ticker import FixedLocator
 
 from specbench.errors import SpecbenchError
 from specbench.history.series import Point, Series
+from specbench.report.figure_file import save
 from specbench.report.style import INK, RC, LineStyle, line_styles
-from specbench.store.atomic import replacing
 
-_PANEL_WIDTH, _PANEL_HEIGHT, _DPI = 3.3, 2.1, 160
+_PANEL_WIDTH, _PANEL_HEIGHT = 3.3, 2.1
 _MOST_PANELS = 24
 _MOST_DATES = 5
 _SPREAD = 0.3
@@ -24,10 +24,8 @@ _SPREAD = 0.3
 
 
 def write_trends(path: Path, series: Sequence[Series], metrics: Sequence[str]) -> None:
-    """Draw them into a PNG file."""
-    figure = draw_trends(series, metrics)
-    with mpl.rc_context(RC), replacing(path) as partial:
-        figure.savefig(partial, format="png", dpi=_DPI, facecolor="white")
+    """PNG, SVG or PDF, by the file's ending. Raises SpecbenchError for another."""
+    save(draw_trends(series, metrics), path)
 
 
 def draw_trends(series: Sequence[Series], metrics: Sequence[str]) -> Figure:

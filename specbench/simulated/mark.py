@@ -7,21 +7,25 @@ import asyncio
 import aiohttp
 
 from specbench.access import DIRECT, Access
+from specbench.errors import SpecbenchError
 
 HEADER = "X-Specbench-Simulated"
 """On each of its answers; the value is the scenario's name."""
 
-CONTRACT_SERVER = "contract-server"
-"""Shown in the place of a backend whose engine did not run: a known-truth server answered under its name."""
-
 
 async def is_simulated(base_url: str, access: Access = DIRECT) -> bool:
-    """Whether a known-truth server answers there. That none answers at all is for others to find out."""
+    """Whether a known-truth server answers there.
+
+    Raises SpecbenchError where that cannot be told: taken for an engine's, its figures would pass for a measurement.
+    """
     try:
         async with (
             access.session(base_url, timeout=aiohttp.ClientTimeout(total=30)) as session,
             session.get("/v1/models", allow_redirects=False) as response,
         ):
             return HEADER in response.headers
-    except (aiohttp.ClientError, asyncio.TimeoutError, OSError):
-        return False
+    except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+        reason = access.redact(str(error)) or type(error).__name__
+        raise SpecbenchError(
+            f"{base_url}/v1/models does not answer ({reason}), so whether an engine runs there cannot be told."
+        ) from error

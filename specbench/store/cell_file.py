@@ -46,6 +46,7 @@ REQUEST_COLUMNS = pa.schema(
         ("accepted", pa.int32()),
         ("per_step_drafted", pa.list_(pa.int16())),
         ("per_step_accepted", pa.list_(pa.int16())),
+        ("per_step_gamma", pa.list_(pa.int16())),
         ("by_position", pa.list_(pa.int32())),
     ]
 )

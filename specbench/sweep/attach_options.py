@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from yarl import URL
 
+from specbench.access import is_secret_name
 from specbench.speculation import UNKNOWN
 
 ATTACH = "attach"
@@ -27,7 +28,6 @@ _MEANINGLESS = (
 )
 """Options that say how a server is to be started."""
 
-_SECRET_HEADER = re.compile(r"authorization|cookie|key|token|secret|password|credential", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 """Capitals alone, as variables are written: who gives the key itself by mistake does not pass."""
 
@@ -79,9 +79,9 @@ class AttachOptions(BaseModel):
                 "after another"
             )
         if any(isinstance(gamma, str) for gamma in given.get("gamma", ())):
-            raise ValueError("a schedule of gamma is for starting a server: give the largest gamma, or none")
-        _check_variables(self.api_key_env, self.header_env)
+            raise ValueError("a schedule or rule of gamma is for starting a server: give the largest gamma, or none")
         _check_headers(self.header, self.header_env)
+        _check_variables(self.api_key_env, self.header_env)
         return self
 
     @property
@@ -113,15 +113,17 @@ def _check_variables(key: str | None, headers: Mapping[str, str]) -> None:
     """Raises ValueError, again without what was written."""
     if key is not None and not _VARIABLE.fullmatch(key):
         raise ValueError("--api-key-env takes the name of a variable, such as OPENAI_API_KEY, never the key itself")
-    if bad := [name for name, variable in headers.items() if not _VARIABLE.fullmatch(variable)]:
-        raise ValueError(f"--header-env {bad[0]} takes the name of a variable in capitals, never the value itself")
+    if not all(_VARIABLE.fullmatch(variable) for variable in headers.values()):
+        raise ValueError("--header-env takes NAME=VARIABLE, a variable's name in capitals, never the value itself")
 
 
 def _check_headers(literal: Mapping[str, str], by_variable: Mapping[str, str]) -> None:
-    for name in (*literal, *by_variable):
-        if not _HEADER_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a header")
-    if secret := [name for name in literal if _SECRET_HEADER.search(name)]:
+    """Raises ValueError. A name is repeated only once it is known to be one: a key that ends in `=` reads as a name."""
+    if not all(_HEADER_NAME.fullmatch(name) for name in (*literal, *by_variable)):
+        raise ValueError("what stands before the first = is no name of a header: NAME=VALUE, as in X-Team=search")
+    if not all(value.strip("=") for value in (*literal.values(), *by_variable.values())):
+        raise ValueError("a header has no value: NAME=VALUE, as in X-Team=search")
+    if secret := [name for name in literal if is_secret_name(name)]:
         raise ValueError(
             f"--header {secret[0]} looks like a secret, which would be written into the run: put its value into a "
             f"variable and name that, --header-env {secret[0]}=VARIABLE"

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from specbench.access import Access
+from specbench.access import LEAST_SECRET, PLACEHOLDERS, Access, is_secret_name
 from specbench.backends.attach.backend import AttachBackend, Found, find
 from specbench.backends.attach.counters import under_way
 from specbench.backends.attach.engines import LLAMA_CPP_SERVER, OTHER
@@ -17,8 +17,9 @@ from specbench.backends.attach.evidence import refuse_locked
 from specbench.backends.attach.server import is_local, listening_pid
 from specbench.errors import SpecbenchError
 from specbench.paths import expand_home
-from specbench.replay.client import REFUSED, StreamingClient
+from specbench.replay.client import StreamingClient
 from specbench.replay.dialect import Dialect
+from specbench.replay.records import REFUSED
 from specbench.replay.request import RequestSpec
 from specbench.speculation import UNKNOWN
 from specbench.sweep.attach_options import AUTO, base_url
@@ -89,6 +90,12 @@ def access_to(url: str, config: SweepConfig, environment: Mapping[str, str]) -> 
         value = environment.get(variable, "").strip()
         if not value or not value.isascii() or not value.isprintable():
             raise SpecbenchError(f"{flag}: the variable {variable} is not set, or holds no line of ASCII. Export it.")
+        key = value.split()[-1]
+        if is_secret_name(name) and len(key) < LEAST_SECRET and key not in PLACEHOLDERS:
+            raise SpecbenchError(
+                f"{flag}: the variable {variable} holds a key of fewer than {LEAST_SECRET} characters, which cannot be "
+                "kept out of what is written. Give the server a longer one; where it checks none, EMPTY."
+            )
         headers[name] = f"Bearer {value}" if flag == "--api-key-env" else value
         secrets += [value, *value.split()[1:]]  # `Bearer …` holds a secret too
     proxy = None if is_local(url) or proxy_bypass(urlsplit(url).netloc) else getproxies().get(urlsplit(url).scheme)

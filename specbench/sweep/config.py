@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +11,7 @@ import yaml
 from pydantic import ByteSize, Field, ValidationError, field_validator, model_validator
 
 from specbench.backends.base import Container, EngineOptions
+from specbench.decoder.policies import ADAPTIVE, parse
 from specbench.decoder.rates import PREFIX as SYNTHETIC
 from specbench.decoder.rates import check_rates, parse_rates
 from specbench.errors import SpecbenchError
@@ -32,7 +32,6 @@ from specbench.quantities import (
     WholeNumber,
 )
 from specbench.replay.arrivals import Arrival, parse_arrival
-from specbench.schedule import Schedule
 from specbench.speculation import AGAIN, AS_DEPLOYED, BASELINE, DRAFTERLESS, METHODS, UNKNOWN, Speculation
 from specbench.store.atomic import replacing
 from specbench.sweep.attach_options import ATTACH, UNSHOWN, AttachOptions
@@ -65,7 +64,9 @@ class SweepConfig(AttachOptions):
     )
     drafter: Mapping[str, str] = Field(default_factory=dict, description="drafter weights by method")
     gamma: tuple[Gamma, ...] = Field(
-        (4,), description="tokens proposed per step, or one schedule:1=4+5=2+9=0 by batch size"
+        (4,),
+        description="tokens proposed per step, one schedule:1=4+5=2+9=0 by batch size, or adaptive:threshold, "
+        "adaptive:goodput, adaptive:confidence",
     )
     batch_size: tuple[Annotated[PositiveInt, Field(le=MAX_BATCH_SIZE)], ...] = Field(
         (1, 4), min_length=1, description="requests kept in flight"
@@ -145,11 +146,12 @@ class SweepConfig(AttachOptions):
 
     @field_validator("gamma")
     @classmethod
-    def _one_schedule(cls, gammas: tuple[int | str, ...]) -> tuple[int | str, ...]:
-        fixed, schedules = ({g for g in gammas if isinstance(g, kind)} for kind in (int, str))
-        if len(schedules) > 1:
-            raise ValueError("one schedule at a time: reports tell arms apart by method and largest gamma")
-        return (*sorted(fixed), *schedules)
+    def _one_of_each_rule(cls, gammas: tuple[int | str, ...]) -> tuple[int | str, ...]:
+        rules = list(dict.fromkeys(gamma for gamma in gammas if isinstance(gamma, str)))
+        names = [_rule_name(rule) for rule in rules]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"one {twice[0]} at a time: reports tell arms apart by method and largest gamma")
+        return (*sorted({gamma for gamma in gammas if isinstance(gamma, int)}), *rules)
 
     @field_validator("acceptance")
     @classmethod
@@ -209,7 +211,7 @@ class SweepConfig(AttachOptions):
     @model_validator(mode="after")
     def _rates_fit(self) -> SweepConfig:
         if self.acceptance is not None:
-            check_rates(parse_rates(self.acceptance), max((g for g in self.gamma if isinstance(g, int)), default=0))
+            check_rates(parse_rates(self.acceptance), max((parse(g).largest for g in self.gamma), default=0))
         return self
 
     @model_validator(mode="after")
@@ -275,11 +277,13 @@ class SweepConfig(AttachOptions):
         )
 
     def _arm(self, method: str, gamma: int | str) -> Speculation:
-        drafter = self.drafter.get(method)
         synthetic = None if self.acceptance is None else self.acceptance.removeprefix(SYNTHETIC)
-        if isinstance(gamma, str):
-            return replace(Speculation.scheduled(method, Schedule.parse(gamma), drafter), synthetic=synthetic)
-        return Speculation(method, gamma, drafter, synthetic=synthetic)
+        return Speculation.of(method, gamma, self.drafter.get(method), synthetic)
+
+
+def _rule_name(rule: str) -> str:
+    """`schedule`, or an adaptive rule without its settings."""
+    return rule.partition("+")[0] if rule.startswith(ADAPTIVE) else "schedule"
 
 
 PRICING = ("gpu_price", "gpu_count", "currency", "engineering_cost", "tokens_per_month", "slo")

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 
 from specbench import __version__
+from specbench.access import is_secret_name
 from specbench.digest import directory_digest, tokenizer_digests
 from specbench.errors import SpecbenchError
 from specbench.paths import expand_home
@@ -33,7 +34,6 @@ _MEASURING = ("backends", "decoder", "replay", "simulated", "sweep", "telemetry"
 """Packages whose code a measurement depends on."""
 
 _ENGINE_VARIABLES = re.compile(r"^(CUDA|NVIDIA|OMP|GOMP|KMP|MKL|OPENBLAS|TORCH|PYTORCH|VLLM|SGLANG|TRTLLM|TLLM|NCCL)_")
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
 
 
 def make_manifest(
@@ -184,7 +184,7 @@ def _environment() -> dict[str, str]:
     return {
         name: value
         for name, value in sorted(os.environ.items())
-        if _ENGINE_VARIABLES.match(name) and not _SECRET.search(name)
+        if _ENGINE_VARIABLES.match(name) and not is_secret_name(name)
     }
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from specbench.backends.process import LaunchFailed
 from specbench.backends.serving import serve
 from specbench.equivalence.greedy import Divergence, Margins, compare, first_divergence
-from specbench.replay.logprobs import LogprobClient
+from specbench.replay.dialect import SGLANG
+from specbench.replay.logprobs import LogprobClient, SglangLogprobClient
 from specbench.replay.records import RequestTrace
 from specbench.speculation import BASELINE
 from specbench.store.measurement import Measurement
@@ -46,8 +47,8 @@ async def probe_margins(sweep: Sweep, progress: Progress) -> None:
             serve(sweep.backend, launch, sweep.store.log_path(LOG), ready_timeout=sweep.config.ready_timeout) as server,
             server.access.session(server.base_url) as session,
         ):
-            dialect = sweep.backend.dialect(sweep.options)
-            ask = MarginAsker(dialect.logprobs(session, sweep.config.target))
+            client = SglangLogprobClient if sweep.backend.dialect(sweep.options) is SGLANG else LogprobClient
+            ask = MarginAsker(client(session, sweep.config.target))
             margins = [await ask.margin(trace, divergence) for _, divergence, trace in found]
             changes = await ask.margin_changes(list(baselines.values())[:EPSILON_PROMPTS], launch.max_batch_size)
     except (LaunchFailed, aiohttp.ClientError, asyncio.TimeoutError, LookupError, TypeError, ValueError) as error:

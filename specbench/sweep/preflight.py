@@ -34,6 +34,9 @@ _EXAMPLE_RATE = 100
 ENGINE_SHARE = 0.9
 """Of a GPU's memory that engines take when they are not told otherwise."""
 
+_SHARE_OF_THE_REST = frozenset({"tensorrt-llm"})
+"""Backends whose share is of what is free once the weights are loaded."""
+
 
 def check_fit(
     config: SweepConfig,
@@ -48,13 +51,16 @@ def check_fit(
     model's shape is not known.
     """
     _check_length(config, target)
-    memory = _device_memory(config.device, options)
-    if memory is None:
+    whole = _device_memory(config.device, options.tensor_parallel)
+    if whole is None:
         why = AMD_UNSUPPORTED if has_amd_gpu() else "no GPU is to be seen from here"
         note(f"--device {config.device}, but {why}: memory was not checked.")
         return
     drafter = max((weight_bytes(path, config.dtype, None) for path in drafters), default=0)
     weights = weight_bytes(target, config.dtype, options.quantization) + drafter
+    share = 1.0 if config.device == "cpu" else options.memory_fraction or ENGINE_SHARE
+    after_weights = config.backend in _SHARE_OF_THE_REST
+    memory = whole if after_weights else int(whole * share)
     if weights > memory:
         raise SpecbenchError(
             f"{config.target} and its drafter take about {_gib(weights)}, and the device has {_gib(memory)}. "
@@ -63,7 +69,7 @@ def check_fit(
     per_token = kv_bytes_per_token(target, config.dtype)
     if per_token is None:
         return
-    room = options.kv_cache_bytes or int(memory - weights)
+    room = options.kv_cache_bytes or int((memory - weights) * (share if after_weights else 1))
     one, all_of_them = per_token * config.max_model_len, per_token * config.max_model_len * max(config.batch_size)
     if one > room:
         raise SpecbenchError(
@@ -143,11 +149,11 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _device_memory(device: str, options: EngineOptions) -> int | None:
+def _device_memory(device: str, gpu_count: int) -> int | None:
     if device == "cpu":
         return psutil.virtual_memory().total
-    gpus = sorted((gpu.memory_bytes for gpu in list_gpus()), reverse=True)[: options.tensor_parallel]
-    return int(sum(gpus) * (options.memory_fraction or ENGINE_SHARE)) if gpus else None
+    gpus = sorted((gpu.memory_bytes for gpu in list_gpus()), reverse=True)[:gpu_count]
+    return sum(gpus) or None
 
 
 def _check_length(config: SweepConfig, target: Path) -> None:

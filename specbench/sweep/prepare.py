@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from specbench.backends import UNTRIED, get_backend
-from specbench.backends.base import Backend, EngineOptions
+from specbench.backends.base import Backend, EngineOptions, check_adaptive
 from specbench.backends.lossy import lossy_command, lossy_variables
 from specbench.backends.servers import check_registry
 from specbench.demo import demo_target_path
@@ -64,9 +64,10 @@ def _check_commands(config: SweepConfig, backend: Backend, options: EngineOption
         _check_draft_model(config.backend, target, drafters["draft_model"])
     # Where the engine is does not matter to what it is told.
     somewhere = options if options.python or options.container else replace(options, python=Path("python"))
-    lossy = list(lossy_variables(os.environ))  # which the server inherits
+    lossy = [] if options.container else list(lossy_variables(os.environ))  # which the server inherits
     for speculation in config.speculations():
         backend.check(speculation)
+        check_adaptive(backend, speculation)
         command = backend.command(make_launch(config, speculation, target, drafters, somewhere))
         lossy += lossy_command(command, config.temperature)
     refuse_lossy(lossy, config)

@@ -104,12 +104,13 @@ async def _serve(
     ) as server:
         try:
             settings = await sweep.backend.read_back(server.base_url, sweep.launch(launch.speculation))
+            unmarked = not sweep.store.is_simulated and await is_simulated(server.base_url, server.access)
         except SpecbenchError as error:
             raise LaunchFailed(str(error), server.log_tail()) from error
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, KeyError, ValueError) as error:
             reason = f"the server does not tell its settings ({type(error).__name__}: {error})."
             raise LaunchFailed(reason, server.log_tail()) from error
-        if not sweep.store.is_simulated and await is_simulated(server.base_url, server.access):
+        if unmarked:
             sweep.store.mark_contract_server()
         _check_same_engine(sweep, launch, settings)
         settings = _with_log(sweep, settings, server.said())
@@ -139,7 +140,8 @@ def _with_log(sweep: Sweep, settings: ResolvedSettings, log: str) -> ResolvedSet
     temperature = sweep.config.temperature
     lossy = (
         *lossy_settings(settings.raw, temperature),
-        *(() if sweep.config.is_attached else lossy_variables(os.environ)),
+        # Neither an attached server nor a container inherits them.
+        *(() if sweep.config.is_attached or sweep.options.container else lossy_variables(os.environ)),
         *lossy_log(log, temperature),
     )
     refuse_lossy(lossy, sweep.config)
@@ -201,8 +203,7 @@ async def _measure(
         finished=run.finished,
         client_lag_p99=run.client_lag_p99,
         client_cpu_percent=load.client_percent,
-        # The processes of a container are no children of what started it, and an attached server may be out of sight.
-        other_cpu_percent=None if sweep.options.container or server.pid is None else load.other_percent,
+        other_cpu_percent=None if server.pid is None else load.other_percent,
         cores=load.cores,
         warm_up_settled=warm.settled,
         counters=probe.counters,

@@ -6,8 +6,7 @@ import statistics
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from specbench.replay.client import REFUSED
-from specbench.replay.records import ReplayRun, RequestTrace
+from specbench.replay.records import REFUSED, ReplayRun, RequestTrace
 
 MOST_COHORTS = 6
 """Of which one at least must not be refused whole, and one be no faster than its predecessor."""

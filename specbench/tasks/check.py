@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from statistics import fmean
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ MAX_DROP = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A mean score with its 95 % interval."""
+    """A mean score with its interval at the check's level."""
 
     score: float
     low: float
@@ -46,9 +47,9 @@ class Paired:
     """Two sets of outputs of the same prompts.
 
     prompts: with an output on both sides · outputs: of the second set, of these prompts
-    diverged: prompts with an output that the first set has not · lost, gained: whose score fell, rose
+    diverged: prompts whose outputs are not the first set's, each as often · lost, gained: whose score fell, rose
     difference, low, high: of the mean score, second − first · p: of no difference, two-sided
-    detectable: least drop that would have been found with 80 % power; None where none could
+    detectable: least drop that would have been found with 80 % power beside all arms; None where none could
     """
 
     prompts: int
@@ -121,13 +122,17 @@ class ArmCheck:
 
 @dataclass(frozen=True, slots=True)
 class TaskCheck:
-    """What a task says of every arm. name: the file's · how: the scores come about"""
+    """What a task says of every arm. name: the file's · how: the scores come about
+
+    stopped: programs that the clock stopped, which count as wrong
+    """
 
     name: str
     how: str
     max_drop: float
     level: float
     arms: Mapping[str, ArmCheck]
+    stopped: int = 0
 
     @property
     def outcome(self) -> Outcome:
@@ -141,6 +146,7 @@ class TaskCheck:
             "score": self.how,
             "max_drop": self.max_drop,
             "level": self.level,
+            "stopped_programs": self.stopped,
             "arms": {name: arm.to_json() for name, arm in self.arms.items()},
         }
 
@@ -151,7 +157,7 @@ def check_task(task: Task, arms: Mapping[str, Outputs], max_drop: float = MAX_DR
         _answered(traces) for outputs in arms.values() for traces in (outputs.baseline, outputs.arm, outputs.again)
     ]
     scores = task.scores([(trace.prompt_id, trace.text) for traces in given for trace in traces])
-    checks = {name: _check(name, outputs, scores, max_drop, level) for name, outputs in arms.items()}
+    checks = {name: _check(name, outputs, scores, max_drop, level, len(arms)) for name, outputs in arms.items()}
     adjusted = holm({name: check.paired.p for name, check in checks.items()})
     return TaskCheck(
         name=task.workload.name,
@@ -159,13 +165,14 @@ def check_task(task: Task, arms: Mapping[str, Outputs], max_drop: float = MAX_DR
         max_drop=max_drop,
         level=level,
         arms={name: replace(check, adjusted=adjusted[name]) for name, check in checks.items()},
+        stopped=len(task.stopped),
     )
 
 
 def _check(
-    name: str, outputs: Outputs, scores: Mapping[tuple[str, str], float], max_drop: float, level: float
+    name: str, outputs: Outputs, scores: Mapping[tuple[str, str], float], max_drop: float, level: float, arms: int
 ) -> ArmCheck:
-    paired = pair(outputs.baseline, outputs.arm, scores, level)
+    paired = pair(outputs.baseline, outputs.arm, scores, level, arms)
     if paired is None:
         raise SpecbenchError(f"{name}: no prompt has an output both with and without speculation.")
     return ArmCheck(
@@ -184,10 +191,12 @@ def pair(
     second: Iterable[RequestTrace],
     scores: Mapping[tuple[str, str], float],
     level: float = LEVEL,
+    arms: int = 1,
 ) -> Paired | None:
     """Two sets of outputs prompt by prompt; None where no prompt has outputs in both.
 
     Several outputs of a prompt are one score, their mean: they are no independent evidence.
+    arms: that are judged at once: a drop must be found by Holm's strictest step among them
     """
     a, b = _by_prompt(first), _by_prompt(second)
     shared = [prompt for prompt in a if prompt in b]
@@ -203,14 +212,14 @@ def pair(
         outputs=sum(len(b[id]) for id in shared),
         first=shares[0],
         second=shares[1],
-        diverged=sum(not {_output(t) for t in b[id]} <= {_output(t) for t in a[id]} for id in shared),
+        diverged=sum(_shares(a[id]) != _shares(b[id]) for id in shared),
         lost=lost,
         gained=gained,
         difference=fmean(differences),
         low=low,
         high=high,
         p=p_value(differences),
-        detectable=detectable_drop(n, 2 * min(lost, gained) / n, shares[0].score, level),
+        detectable=detectable_drop(n, 2 * min(lost, gained) / n, shares[0].score, level / arms),
     )
 
 
@@ -225,5 +234,7 @@ def _answered(traces: Iterable[RequestTrace]) -> list[RequestTrace]:
     return [trace for trace in traces if trace.error is None]
 
 
-def _output(trace: RequestTrace) -> object:
-    return trace.text if trace.token_ids is None else trace.token_ids
+def _shares(traces: Sequence[RequestTrace]) -> dict[object, Fraction]:
+    """By output, how often it comes: which there are is not enough, one that comes more often moves the score."""
+    counts = Counter(trace.text if trace.token_ids is None else trace.token_ids for trace in traces)
+    return {output: Fraction(count, len(traces)) for output, count in counts.items()}

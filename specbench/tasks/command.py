@@ -17,7 +17,8 @@ def task_by_command(workload: Workload, command: str, seconds: float = SECONDS) 
     """Each output by a command, which may be run several times at once.
 
     It reads one line: {"id", "prompt" or "messages", "reference" (a list, null without), "output"}. A number from 0 to
-    1 alone on the last line that it prints is the score; without one, exit code 0 is right and 1 is wrong.
+    1 alone on the last line that it prints is the score; without one, exit code 0 is right and 1 is wrong. With 1 it
+    must say nothing on its standard error: a program that crashes ends with 1 too.
     """
     try:
         argv = shlex.split(command)
@@ -40,13 +41,14 @@ def _score(argv: list[str], prompt: Prompt, output: str, seconds: float) -> floa
         raise SpecbenchError(
             f'--score-command took more than {seconds:g} s for prompt "{prompt.id}", and nothing was scored.'
         ) from None
-    if ran.returncode not in (0, 1):
-        said = (ran.stderr.strip().splitlines() or ["nothing on its standard error"])[-1]
+    printed = _printed(ran.stdout)
+    complaint = ran.stderr.strip().splitlines()
+    if ran.returncode not in (0, 1) or (ran.returncode == 1 and printed is None and complaint):
+        said = (complaint or ["nothing on its standard error"])[-1]
         raise SpecbenchError(
             f'--score-command ended with exit code {ran.returncode} for prompt "{prompt.id}": {said[:200]}. '
-            "It must end with 0 (right) or 1 (wrong), or print a score from 0 to 1."
+            "It must end with 0 (right) or 1 (wrong, with nothing on its standard error), or print a score from 0 to 1."
         )
-    printed = _printed(ran.stdout)
     if printed is None:
         return float(ran.returncode == 0)
     if not 0 <= printed <= 1:

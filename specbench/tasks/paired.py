@@ -18,6 +18,8 @@ LEVEL = 0.05
 POWER = 0.8
 LEAST_CHANGED = 10
 """Fewer changed scores say too little of how large changes are for a bootstrap."""
+LEAST_PROMPTS = 30
+"""Fewer prompts are too few for a bootstrap: it knows no change but those that it has seen."""
 
 _ALL_SIGNS = 12
 _DRAWN_SIGNS = 20_000
@@ -65,24 +67,29 @@ def score_interval(total: float, n: int, level: float = LEVEL) -> Interval:
 def difference_interval(differences: Sequence[float], level: float = LEVEL) -> Interval:
     """Of the mean difference over prompts.
 
-    Scores of 0 and 1: Tango's (1998). Others: bootstrap over prompts; where fewer than LEAST_CHANGED changed, as
-    if each had changed by the whole, since a mean is no lower than minus the share that fell.
+    Scores of 0 and 1: Tango's (1998). Others: where fewer than LEAST_CHANGED changed, as if each had changed by the
+    whole, since a mean is no lower than minus the share that fell; of few prompts, or where all changed alike, Tango's
+    with the sums of what was lost and gained in the place of counts, which is wide enough, since smaller changes vary
+    less than whole ones of the same mean; else bootstrap over prompts.
     """
     d = np.array(differences, dtype=float)
     n, fell, rose = len(d), int((d < 0).sum()), int((d > 0).sum())
     if np.isin(d, (-1, 0, 1)).all():
         return tango(fell, rose, n, level)
-    if fell + rose >= LEAST_CHANGED:
-        shifts = cluster_shifts(d[:, None], lambda sums: sums[:, 0] / n)
-        low, high = np.quantile(shifts, (level / 2, 1 - level / 2))
-        return float(d.mean() + low), float(d.mean() + high)
-    return tango(fell, 0, n, level)[0], tango(0, rose, n, level)[1]
+    if fell + rose < LEAST_CHANGED:
+        return tango(fell, 0, n, level)[0], tango(0, rose, n, level)[1]
+    if n < LEAST_PROMPTS or np.ptp(d) == 0:
+        return tango(float(-d[d < 0].sum()), float(d[d > 0].sum()), n, level)
+    shifts = cluster_shifts(d[:, None], lambda sums: sums[:, 0] / n)
+    low, high = np.quantile(shifts, (level / 2, 1 - level / 2))
+    return float(d.mean() + low), float(d.mean() + high)
 
 
-def tango(lost: int, gained: int, n: int, level: float = LEVEL) -> Interval:
+def tango(lost: float, gained: float, n: int, level: float = LEVEL) -> Interval:
     """Score interval of a difference of paired proportions, gained/n − lost/n (Tango, Statistics in Medicine, 1998).
 
-    lost, gained: the discordant pairs of n. It holds for few of them, and says something where there is none.
+    lost, gained: the discordant pairs of n, or the sums of graded changes. It holds for few of them, and says something
+    where there is none.
     """
     z = NormalDist().inv_cdf(1 - level / 2)
     difference = (gained - lost) / n
@@ -97,7 +104,7 @@ def tango(lost: int, gained: int, n: int, level: float = LEVEL) -> Interval:
     return float(low), float(high)
 
 
-def _spread(lost: int, gained: int, n: int, delta: float) -> float:
+def _spread(lost: float, gained: float, n: int, delta: float) -> float:
     """Standard deviation of gained − lost if the difference is `delta`, at the likeliest rate of losses."""
     b = lost + gained + delta * (gained - lost - 2 * n)
     rate = (b + math.sqrt(max(0.0, b * b + 8 * n * lost * delta * (1 - delta)))) / (4 * n)

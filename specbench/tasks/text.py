@@ -10,6 +10,9 @@ from specbench.tasks.check import ArmCheck, Paired, Share, TaskCheck
 def lines_of(check: TaskCheck) -> Iterable[str]:
     """A paragraph per arm: the verdict, what moved, and what the figures can rule out."""
     yield f"Task {check.name}, scored by {check.how}; not worse is a drop of at most {_points(check.max_drop)} points"
+    if check.stopped:
+        programs = "1 program was" if check.stopped == 1 else f"{check.stopped} programs were"
+        yield f"{programs} stopped by the clock, which counts as wrong; on a quieter machine that may end otherwise"
     for name, arm in check.arms.items():
         yield ""
         yield f"  {name}: {arm.outcome}; {_reason(arm)}"
@@ -33,7 +36,7 @@ def _reason(arm: ArmCheck) -> str:
         return f"the score fell by {_points(-paired.difference)} points, which is more than chance"
     if arm.outcome == "NOT WORSE":
         moved = "; it rose by more than chance" if arm.adjusted < arm.level and paired.difference > 0 else ""
-        return f"a drop of more than {_points(-min(0.0, paired.low))} points is ruled out (95 %){moved}"
+        return f"a drop of more than {_points(-min(0.0, paired.low))} points is ruled out ({_sure(arm)}){moved}"
     if paired.first.score <= arm.max_drop:
         return f"plain decoding scores {paired.first.score:.1%}: no drop can be seen, take a task that the model can do"
     more = f"; about {arm.prompts_needed} prompts like these would" if arm.prompts_needed else ""
@@ -61,7 +64,11 @@ def _bounds(arm: ArmCheck) -> str:
         else f"a drop of {_points(paired.detectable)} points would have been found (80 % power)"
     )
     low, high = _points(paired.low, "+"), _points(paired.high, "+")
-    return f"difference {_points(paired.difference, '+')} points, 95 % interval [{low}, {high}]; {found}"
+    return f"difference {_points(paired.difference, '+')} points, {_sure(arm)} interval [{low}, {high}]; {found}"
+
+
+def _sure(arm: ArmCheck) -> str:
+    return f"{100 * (1 - arm.level):g} %"
 
 
 def _share(share: Share) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from specbench.analysis.json_values import to_json_value
 from specbench.equivalence.sampling.results import TestResult
@@ -14,6 +14,26 @@ from specbench.verification.seeds import Seeds
 
 Outcome = Literal["EQUIVALENT", "NOT EQUIVALENT", "INCONCLUSIVE"]
 EXIT_CODES: Mapping[Outcome, int] = {"EQUIVALENT": 0, "NOT EQUIVALENT": 3, "INCONCLUSIVE": 4}
+
+
+class Found(Protocol):
+    """What every verification says: settings asked for, the engine's name and version, settings that differ."""
+
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+    @property
+    def engine(self) -> str: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+
+def record_of(found: Found, **more: Any) -> dict[str, Any]:
+    """As JSON values, with what this verification says besides."""
+    head = {"verdict": found.outcome, "engine": found.engine, "settings": found.settings, "notes": found.notes}
+    value: dict[str, Any] = to_json_value({**head, **more})
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +84,12 @@ class Verification:
 
     def to_json(self) -> dict[str, Any]:
         """Keys: verdict, engine, settings, notes, greedy, sampling, control, acceptance, seeds, seeds_promised."""
-        value: dict[str, Any] = to_json_value(
-            {
-                "verdict": self.outcome,
-                "engine": self.engine,
-                "settings": self.settings,
-                "notes": self.notes,
-                "greedy": self.greedy.to_json(),
-                "sampling": None if self.sampling is None else self.sampling.to_json(),
-                "control": None if self.control is None else self.control.to_json(),
-                "acceptance": self.acceptance,
-                "seeds": None if self.seeds is None else {name: s.to_json() for name, s in self.seeds.items()},
-                "seeds_promised": self.seeds_promised,
-            }
+        return record_of(
+            self,
+            greedy=self.greedy.to_json(),
+            sampling=None if self.sampling is None else self.sampling.to_json(),
+            control=None if self.control is None else self.control.to_json(),
+            acceptance=self.acceptance,
+            seeds=None if self.seeds is None else {name: s.to_json() for name, s in self.seeds.items()},
+            seeds_promised=self.seeds_promised,
         )
-        return value

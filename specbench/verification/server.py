@@ -19,8 +19,9 @@ from specbench.replay.closed_loop import run_closed_loop
 from specbench.replay.logprobs import Continuation, LogprobClient
 from specbench.replay.records import RequestTrace
 from specbench.replay.request import RequestSpec
-from specbench.simulated.mark import CONTRACT_SERVER, is_simulated
+from specbench.simulated.mark import is_simulated
 from specbench.speculation import Speculation
+from specbench.store.run import CONTRACT_SERVER
 from specbench.sweep.config import SweepConfig
 from specbench.verification.settings import Subject
 

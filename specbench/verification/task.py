@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from specbench.analysis.json_values import to_json_value
 from specbench.equivalence.greedy import Margins
 from specbench.errors import SpecbenchError
 from specbench.speculation import BASELINE
@@ -19,6 +18,7 @@ from specbench.tasks.paired import LEVEL
 from specbench.tasks.scoring import Task, task_by_rules
 from specbench.tasks.stored import stored_outputs
 from specbench.verification.greedy import GreedyBaseline, Traces, ask_margins, check_greedy, divergences
+from specbench.verification.result import record_of
 from specbench.verification.server import Server, start
 from specbench.verification.settings import DEFAULTS, Subject
 from specbench.workloads.prompt import Workload
@@ -105,16 +105,7 @@ class TaskVerification:
 
     def to_json(self) -> dict[str, Any]:
         """Keys: verdict, engine, settings, notes, task."""
-        value: dict[str, Any] = to_json_value(
-            {
-                "verdict": self.outcome,
-                "engine": self.engine,
-                "settings": self.settings,
-                "notes": self.notes,
-                "task": self.task.to_json(),
-            }
-        )
-        return value
+        return record_of(self, task=self.task.to_json())
 
 
 async def run_task(subject: Subject, question: Question, note: Callable[[str], None]) -> TaskVerification:

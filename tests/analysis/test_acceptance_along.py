@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from known_run import NGRAM, counts, measurement, request, store
 
 from specbench.acceptance import AcceptanceCounts
-from specbench.analysis.acceptance_along import acceptance_histogram, by_context_length, by_output_position
+from specbench.analysis.acceptance_along import (
+    acceptance_histogram,
+    by_context_length,
+    by_output_position,
+    suspended_share,
+)
 from specbench.analysis.summary import summarize
 from specbench.replay.records import RequestAcceptance, RequestTrace
 
@@ -64,3 +69,15 @@ def test_a_row_shows_them_and_every_rule_for_gaps(tmp_path: Path) -> None:
     assert cell.acceptance_by_context_length == {"16-63": 4.0}
     assert (cell.itl_ms_p50, cell.itl_chunk_ms_p50) == (pytest.approx(2.5), pytest.approx(10))
     assert (cell.itl_burst_ms_p50, cell.itl_burst_ms_p99) == (0, pytest.approx(10))
+
+
+def test_the_suspended_share_is_of_steps_and_of_requests_that_tell() -> None:
+    def under(*gammas: int) -> RequestTrace:
+        trace = steps(*[min(1, gamma) for gamma in gammas])
+        assert trace.acceptance is not None
+        return replace(trace, acceptance=replace(trace.acceptance, per_step_gamma=gammas))
+
+    assert suspended_share([under(4, 0, 0, 4), under(0, 2), steps(4, 4)]) == 3 / 6
+    assert suspended_share([under(4, 4)]) == 0
+    assert suspended_share([steps(4, 4)]) is None
+    assert suspended_share([]) is None

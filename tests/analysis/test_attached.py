@@ -12,6 +12,7 @@ from specbench.analysis.acceptance import longest_draft
 from specbench.analysis.attached import attached_marks, by_turns
 from specbench.analysis.marks import acceptance_above_gamma
 from specbench.analysis.statistics import replicate_interval
+from specbench.analysis.verdict import Decision
 from specbench.analysis.wording import named
 from specbench.backends.base import EngineCounters
 from specbench.equivalence.greedy import Margins, judge
@@ -113,6 +114,6 @@ def test_outputs_without_ids_are_compared_as_text_and_it_is_said() -> None:
 
 
 def test_an_arm_is_named_as_far_as_it_is_known() -> None:
-    assert named("eagle3", 3) == "eagle3, gamma 3"
-    assert named("unknown", 3) == "a method that the server does not tell, gamma 3"
-    assert named("unknown", 0).endswith("gamma not reported")
+    assert named(Decision("ENABLE", "eagle3", 3, 8)) == "eagle3, gamma 3"
+    assert named(Decision("ENABLE", "unknown", 3, 8)) == "a method that the server does not tell, gamma 3"
+    assert named(Decision("ENABLE", "unknown", 0, 8)).endswith("gamma not reported")

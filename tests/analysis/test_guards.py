@@ -125,6 +125,10 @@ class TestFinish:
         assert guards.finish_reasons_differ([(stopped(arm, *range(14)), stopped(base, 20))]) is not None
 
 
+def attached(m: Measurement) -> Measurement:
+    return replace(m, cell=replace(m.cell, backend="attach"))
+
+
 class TestRepeats:
     def test_repeats_served_from_a_cache_are_contaminated(self) -> None:
         cold = measurement(prefill=0.1)
@@ -139,6 +143,14 @@ class TestRepeats:
     def test_a_launch_is_compared_with_itself(self) -> None:
         slow, fast = measurement(prefill=0.1, replicate=0), measurement(prefill=0.02, replicate=1)
         assert guards.repeats_prefill_faster([slow, fast]) is None
+
+    def test_turns_at_one_attached_server_share_its_cache(self) -> None:
+        turns = [attached(measurement(prefill=p, replicate=r)) for r, p in enumerate((0.1, 0.02, 0.03))]
+        mark = guards.repeats_prefill_faster(turns)
+        assert code(mark) == "repeats_prefill_faster"
+        assert "more --replicates" not in getattr(mark, "text", "")
+        other_arm = attached(measurement(NGRAM, prefill=0.02, replicate=1))
+        assert guards.repeats_prefill_faster([turns[0], other_arm]) is None  # the baseline's server, and another
 
     def test_an_engine_that_counts_its_hits_is_believed(self) -> None:
         passes = [measurement(prefill=p, repeat=k) for k, p in enumerate((0.1, 0.02))]
@@ -159,6 +171,12 @@ class TestMachine:
     def test_a_warm_up_that_never_settled_is_told(self) -> None:
         assert guards.warm_up_unsettled([measurement(), replace(measurement(), warm_up_settled=True)]) is None
         assert code(guards.warm_up_unsettled([replace(measurement(), warm_up_settled=False)])) == "warm_up_unsettled"
+
+    def test_a_server_that_drafts_from_earlier_answers_is_contaminated(self) -> None:
+        assert guards.contaminated([]) is None
+        mark = guards.contaminated(["it looks drafts up"] * 2)
+        assert code(mark) == "contaminated"
+        assert getattr(mark, "text", "") == "Contaminated: it looks drafts up."
 
     def test_a_lossy_engine_is_named(self) -> None:
         assert guards.lossy([]) is None

@@ -58,5 +58,5 @@ def test_energy_is_not_told_where_a_gpu_tells_none_or_others_may_share_the_chip(
     told = gpu(0.0, power_watts=200.0)
     assert resources([told, gpu(0.0, "gpu1", memory_bytes=1)]).joules_per_second is None
     shared = resources([told, gpu(0.0, "gpu0.mig1", memory_bytes=5, dram_activity_percent=50.0)])
-    assert (shared.joules_per_second, shared.power_watts_mean) == (None, 200)
+    assert (shared.joules_per_second, shared.power_watts_mean) == (None, None)
     assert (shared.memory_bytes_peak, shared.dram_activity_percent_mean) == (5, 50)

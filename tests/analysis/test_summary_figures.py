@@ -178,6 +178,14 @@ def test_a_speedup_above_the_acceptance_length_is_implausible(tmp_path: Path) ->
     assert "speedup_above_acceptance" in codes(cell)
 
 
+def test_so_it_is_where_an_attached_server_does_not_tell_its_gamma(tmp_path: Path) -> None:
+    fast = measurement(NGRAM, accepted=1, prefill=0.001)
+    untold = replace(fast.cell, speculation=replace(NGRAM, gamma=0, attached=True))
+    cell = row(summarize(store(tmp_path, [measurement(), replace(fast, cell=untold)])), "ngram")
+    assert cell.gamma == 0
+    assert "speedup_above_acceptance" in codes(cell)
+
+
 def test_a_lagging_client_voids_the_cell(tmp_path: Path) -> None:
     run = [measurement(), measurement(NGRAM, accepted=3, client_lag_p99=0.02)]
     assert "client_lag" in codes(row(summarize(store(tmp_path, run)), "ngram"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from known_run import NGRAM, measurement, row, store
+from known_run import NGRAM, measurement, output_of, row, store
 
 from specbench.analysis.summary import summarize
 from specbench.speculation import BASELINE
@@ -35,6 +35,15 @@ def test_a_cell_that_is_no_evidence_saves_nothing_and_breaks_even_nowhere(tmp_pa
     assert sound.saving_percent == pytest.approx((1 - 1 / (sound.speedup or 0)) * 100)
     (crossing,) = (b.crossing for b in summary.break_even)
     assert "above the largest measured batch size (2)" in crossing.text
+
+
+def test_other_outputs_save_nothing_however_fast(tmp_path: Path) -> None:
+    config = {"gpu_price": 2.0, "engineering_cost": 1000, "tokens_per_month": 1e12}
+    changed = measurement(NGRAM, accepted=3, outputs={3: (*output_of("p003", 20), 7)})
+    cell = row(summarize(store(tmp_path, [measurement(), changed], **config)), "ngram")
+    assert (cell.equivalence, cell.is_evidence) == ("DIVERGENT", True)
+    assert (cell.speedup_ci_low or 0) > 1
+    assert (cell.saving_percent, cell.gpus_saved, cell.payback_months) == (None, None, None)
 
 
 def test_gpus_are_saved_only_where_a_gain_is_shown(tmp_path: Path) -> None:

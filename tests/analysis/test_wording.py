@@ -7,7 +7,7 @@ from typing import Any
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.marks import Mark
 from specbench.analysis.verdict import decide
-from specbench.analysis.wording import verdict_text
+from specbench.analysis.wording import named, verdict_text
 from specbench.equivalence.greedy import NoiseFloor
 
 
@@ -31,6 +31,15 @@ def test_a_gain_in_one_of_many_cells_may_be_luck() -> None:
     losers = [cell(1, 0.98, 0.05, gamma=gamma) for gamma in range(5, 28)]
     assert "1 of 24 cells show a gain, which chance alone may do among so many" in text(cell(1, 1.09), *losers)
     assert "chance alone" not in text(cell(1, 1.5), cell(4, 1.3))
+
+
+def test_an_arm_whose_gamma_follows_a_rule_is_named_by_it() -> None:
+    schedule = {"method": "ngram-schedule", "schedule": "1=4+5=2+9=0"}
+    told = text(cell(1, 1.5, **schedule), cell(4, 1.3, **schedule))
+    assert "Enable speculative decoding with ngram and gamma schedule:1=4+5=2+9=0:" in told
+    rule = decide([cell(1, 1.5, method="ngram-threshold", adaptive="threshold+max=5")])
+    assert (named(rule), rule.policy) == ("ngram, gamma adaptive:threshold+max=5", "adaptive:threshold+max=5")
+    assert decide([cell(1, 1.5)]).policy is None
 
 
 def test_beyond_the_last_gain_is_a_loss_or_nothing_known() -> None:

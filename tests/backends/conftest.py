@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
@@ -16,6 +17,8 @@ from specbench.errors import SpecbenchError
 from specbench.simulated.truth import Truth, read_truth
 
 SERVERS = Path(__file__).parents[1] / "contract_servers"
+
+sys.path.append(str(Path(__file__).parent))  # so that `contract_sweep` can be imported
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +51,12 @@ class Contract:
         """What servers that start from now on do (tests/contract_servers/README.md)."""
         wanted = {"truth": str(self.folder / "truth"), **behaviour}
         (self.folder / "behaviour.yaml").write_text(yaml.safe_dump(wanted))
+
+    def nothing_is_left(self) -> bool:
+        """No process that the contract servers started, and no container."""
+        mine = [p for p in psutil.process_iter(["environ"]) if str(self.folder) in str(p.info["environ"] or {})]
+        containers = self.folder / "containers"
+        return not mine and not (containers.exists() and list(containers.iterdir()))
 
     def truths(self) -> dict[str, Truth]:
         """What really happened, by method; of several starts with the same one the last."""

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from specbench.backends.base import Container
@@ -13,19 +14,26 @@ from specbench.backends.container import in_container
 from specbench.backends.explain import explain
 from specbench.backends.process import LaunchFailed, run_server
 
-# `run` publishes the port and starts the program, `rm` notes what was removed.
+INSIDE = "import time; time.sleep(600)"
+
+# `run` publishes the port and starts the program, `inspect` tells its process, `rm` notes what was removed.
 RUNNER = """#!{python}
-import http.server, os, sys
+import http.server, os, subprocess, sys
 arguments = sys.argv[1:]
 if arguments[0] == "rm":
     open(os.environ["REMOVED"], "a").write(arguments[-1])
     sys.exit(0)
+if arguments[0] == "inspect":
+    sys.exit(print(open(os.environ["REMOVED"] + ".pid").read()))
 assert arguments[0] == "run"
 options = dict(zip(arguments, arguments[1:]))
 if options["--entrypoint"] != "serve":
     sys.exit("Unable to find image 'missing' locally")
 host, outside, inside = options["--publish"].split(":")
 assert (host, inside) == ("127.0.0.1", "8000")
+inside = subprocess.Popen([sys.executable, "-c", {inside!r}])
+if not os.path.exists(os.environ["REMOVED"] + ".pid"):
+    open(os.environ["REMOVED"] + ".pid", "w").write(str(inside.pid))
 print("container", options["--name"], options["--volume"], flush=True)
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -39,7 +47,7 @@ http.server.HTTPServer((host, int(outside)), Handler).serve_forever()
 def container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Container:
     runner = tmp_path / "bin" / "docker"
     runner.parent.mkdir()
-    runner.write_text(RUNNER.format(python=sys.executable))
+    runner.write_text(RUNNER.format(python=sys.executable, inside=INSIDE))
     runner.chmod(0o755)
     monkeypatch.setenv("PATH", str(runner.parent), prepend=":")
     monkeypatch.setenv("REMOVED", str(tmp_path / "removed"))
@@ -53,6 +61,23 @@ async def test_a_container_serves_and_is_removed_by_name(container: Container, l
         name = f"specbench-{server.base_url.rpartition(':')[2]}"
         assert f"container {name} {tmp_path}:{tmp_path}:ro" in log.read_text()
     assert (tmp_path / "removed").read_text() == name
+
+
+@pytest.mark.parametrize("told", ["0", "", "Error: no such object", "1", str(2**40)])
+async def test_processes_that_cannot_be_a_containers_are_nobodys(
+    container: Container, log: Path, tmp_path: Path, told: str
+) -> None:
+    """The runner may stand in a virtual machine or ask another host, where numbers mean other processes."""
+    (tmp_path / "removed.pid").write_text(told)
+    async with run_server(in_container(container, ("serve",), env={}, mounts=[tmp_path], gpus=False), log) as server:
+        assert server.pid is None
+
+
+async def test_what_is_sampled_is_the_containers_own_process(container: Container, log: Path, tmp_path: Path) -> None:
+    command = in_container(container, ("serve",), env={}, mounts=[tmp_path], gpus=False)
+    async with run_server(command, log) as server:
+        assert server.pid == int((tmp_path / "removed.pid").read_text())
+        assert psutil.Process(server.pid).cmdline()[-1] == INSIDE
 
 
 async def test_a_missing_image_is_told_in_words(container: Container, log: Path) -> None:

@@ -11,7 +11,6 @@ from specbench.backends.explain import explain
     ("log", "sentence"),
     [
         ("OSError: [Errno 98] Address already in use", "The port is taken"),
-        ("api_server.py: error: unrecognized arguments: --speculative-model x", "Write --drafter instead"),
         ("api_server.py: error: unrecognized arguments: --frobnicate 3", "does not know --frobnicate 3"),
         (
             "ValueError: Target and draft model should have the same vocabulary size. Target model vocab_size=49152.",
@@ -51,6 +50,27 @@ def test_a_known_cause_is_told_in_one_sentence(log: str, sentence: str) -> None:
     assert told is not None
     assert sentence in told
     assert "\n" not in told
+
+
+@pytest.mark.parametrize(
+    ("engine", "log", "sentence"),
+    [
+        ("vllm", "api_server.py: error: unrecognized arguments: --speculative-model x", "Write --drafter instead"),
+        ("sglang", "sglang serve: error: unrecognized arguments: --speculative-model x", "does not know --speculative"),
+        ("tensorrt-llm", "moe_confg\n  Extra inputs are not permitted [type=extra_forbidden]", "no setting moe_confg"),
+        ("tensorrt-llm", "  Input tag 'Medusa' found using 'decoding_type' does not match", "decoding type Medusa"),
+    ],
+)
+def test_a_cause_is_told_of_the_engine_whose_it_is(engine: str, log: str, sentence: str) -> None:
+    assert sentence in (explain(log, engine) or "")
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "reference"])
+@pytest.mark.parametrize(
+    "log", ["foo\n  Extra inputs are not permitted [type=extra_forbidden]", "Input tag 'image' found using 'type'"]
+)
+def test_words_that_any_engine_may_say_are_not_taken_for_tensorrt_llms(engine: str, log: str) -> None:
+    assert "TensorRT-LLM" not in (explain(log, engine) or "")
 
 
 def test_an_unknown_cause_is_not_made_up() -> None:

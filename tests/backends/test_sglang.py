@@ -146,6 +146,8 @@ def test_eagle3_without_a_head_never_reaches_sglang_which_would_take_it_and_cras
         (("--speculative-ngram-max-match-window-size=4",), "Use --speculative-ngram-max-trie-depth"),
         (("--max-running-requests=4",), "sets this itself. Use --batch-size"),
         (("--max-running=4",), "sets this itself. Use --batch-size"),
+        (("--tp", "4"), "sets this itself. Use --tensor-parallel"),
+        (("--tp=4",), "sets this itself. Use --tensor-parallel"),
         (("--model", "x"), "Use --target"),
         (("--speculative-num-steps", "3"), "Use --gamma"),
         (("--speculative-adaptive",), "Use --gamma schedule:"),
@@ -182,7 +184,7 @@ def test_a_relaxed_threshold_is_lossy(kind: str) -> None:
     [
         ({"verification": "coupled"}, "SGLang has no coupled verification"),
         ({"device": "cpu"}, "--device cuda"),
-        ({"logprobs": "processed"}, "does not read SGLang's log-probabilities"),
+        ({"logprobs": "processed"}, "SGLang gives no processed log-probabilities"),
         ({"options": EngineOptions()}, "--python PATH, or --container IMAGE"),
     ],
 )

@@ -2,87 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
+from contract_sweep import SCENARIO, known, settings_for, sweep
 from typer.testing import CliRunner
 
 from specbench.acceptance import AcceptanceCounts
+from specbench.access import Access
 from specbench.analysis.acceptance import from_requests
 from specbench.analysis.summary import summarize
 from specbench.cli.main import app
 from specbench.errors import SpecbenchError
 from specbench.replay.lag import INTERVAL, loop_lag
-from specbench.replay.records import RequestTrace
 from specbench.replay.timeline import arrivals, tpot, ttft
-from specbench.simulated.mark import CONTRACT_SERVER
-from specbench.simulated.truth import TrueRequest, Truth, counts
-from specbench.store.measurement import Measurement
-from specbench.store.run import RunStore
-from specbench.sweep.config import load_config
-from specbench.sweep.prepare import prepare
-from specbench.sweep.progress import Silent
-from specbench.sweep.runner import run_sweep
-
-SCENARIO = {
-    "drafting": {"acceptance": {"conditional": [0.8, 0.6, 0.5]}, "spread": 0.1},
-    "step": {"weights_ms": 4, "per_sequence_ms": 0.2},
-    "prefill": {"fixed_ms": 5},
-    "output": {"tokens": 30, "sigma": 0.3},
-    "kv_capacity_tokens": 6400,
-}
+from specbench.simulated.mark import is_simulated
+from specbench.simulated.truth import counts
+from specbench.store.run import CONTRACT_SERVER
 
 
 @pytest.fixture
 def settings(contract: Any, own_cache: Path, tmp_path: Path) -> dict[str, Any]:
     """A sweep of EAGLE-3 at two batch sizes, over chats and completions."""
-    for model in ("target", "head"):
-        (tmp_path / model).mkdir()
-        (tmp_path / model / "config.json").write_text('{"model_type": "llama", "max_position_embeddings": 4096}')
     prompts = [{"id": f"p{i}", "prompt": f"Question number {i}?"} for i in range(3)]
     chats = [{"id": f"c{i}", "messages": [{"role": "user", "content": f"Chat {i}?"}]} for i in range(3)]
-    (tmp_path / "mixed.jsonl").write_text("\n".join(map(json.dumps, [*prompts, *chats])))
     contract.behave(scenario=SCENARIO)
-    return {
-        "workload": [tmp_path / "mixed.jsonl"],
-        "backend": "sglang",
-        "python": contract.python,
-        "target": str(tmp_path / "target"),
-        "method": ["eagle3"],
-        "drafter": {"eagle3": str(tmp_path / "head")},
-        "gamma": [3],
-        "batch_size": [1, 2],
-        "max_tokens": 48,
-        "replicates": 1,
-        "device": "cuda",
-        "dtype": "bfloat16",
-    }
-
-
-async def sweep(settings: dict[str, Any], path: Path) -> RunStore:
-    prepared = prepare(load_config(None, settings), path, resume=False, note=lambda text: None)
-    await run_sweep(prepared, Silent())
-    return prepared.store
-
-
-def nothing_is_left(contract: Any) -> bool:
-    """No process that the contract servers started, and no container."""
-    mine = [p for p in psutil.process_iter(["environ"]) if str(contract.folder) in str(p.info["environ"] or {})]
-    containers = contract.folder / "containers"
-    return not mine and not (containers.exists() and list(containers.iterdir()))
-
-
-def known(measurement: Measurement, truth: Truth) -> list[tuple[RequestTrace, TrueRequest]]:
-    """Each trace with what really happened to it: of all requests with its seed the next one after it was sent."""
-    pairs = []
-    for trace in measurement.traces:
-        same = (r for r in truth.requests if r.seed == trace.seed and r.arrived >= trace.sent)
-        pairs.append((trace, min(same, key=lambda r: r.arrived)))
-    return pairs
+    return settings_for(tmp_path, "mixed", [*prompts, *chats], backend="sglang", python=contract.python)
 
 
 @pytest.mark.parametrize("way", ["environment", "container"])
@@ -95,12 +42,14 @@ async def test_acceptance_and_latency_are_the_truth(
     contract.behave(scenario={**SCENARIO, "start_seconds": 1.0}, busy=2)
     async with loop_lag() as delays:
         store = await sweep(settings, tmp_path / "run")
-    assert nothing_is_left(contract)
+    assert contract.nothing_is_left()
     measured = list(store.measurements())
     assert [m.error for m in measured] == [None] * 4
     for launch in store.launches().values():
         assert (launch["engine"], launch["version"], launch["kv_capacity_tokens"]) == ("SGLang", "0.5.23", 6400)
         assert launch["differences"] == launch["lossy"] == []
+    # The container's own processes are seen, and are not taken for others' load.
+    assert None not in [m.other_cpu_percent for m in measured]
     for m in measured:
         pairs = known(m, contract.truths()[m.cell.speculation.method])
         writes = (event.written - event.time for _, true in pairs for event in true.events)
@@ -145,6 +94,21 @@ async def test_nothing_takes_it_for_a_measurement(settings: dict[str, Any], tmp_
     assert (path / "report.md").read_text().startswith("# SIMULATED (contract-server): ")
 
 
+async def test_what_cannot_be_told_from_a_known_truth_server_is_not_measured(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One answer too late, and a server without an engine would pass for an engine."""
+
+    async def asked_at_a_closed_port(base_url: str, access: Access) -> bool:
+        return await is_simulated("http://127.0.0.1:9", access)
+
+    monkeypatch.setattr("specbench.sweep.runner.is_simulated", asked_at_a_closed_port)
+    store = await sweep({**settings, "batch_size": [1]}, tmp_path / "run")
+    errors = [m.error or "" for m in store.measurements()]
+    assert len(errors) == 2
+    assert all("whether an engine runs there cannot be told" in error for error in errors)
+
+
 async def test_a_crash_fails_its_cell_alone(settings: dict[str, Any], contract: Any, tmp_path: Path) -> None:
     contract.behave(scenario={**SCENARIO, "faults": [{"kind": "crash", "prompt": "number 2", "token": 4}]})
     calm = tmp_path / "calm.jsonl"
@@ -155,7 +119,7 @@ async def test_a_crash_fails_its_cell_alone(settings: dict[str, Any], contract: 
         # In the warm-up already, where that takes long enough.
         assert (errors[f"mixed-{arm}-b1-r0k0"] or "").endswith("the server ended in mid-measurement with exit code 70.")
         assert errors[f"calm-{arm}-b1-r0k0"] is None
-    assert nothing_is_left(contract)
+    assert contract.nothing_is_left()
 
 
 async def test_a_cache_that_stays_in_use_is_a_failed_measurement(
@@ -165,7 +129,7 @@ async def test_a_cache_that_stays_in_use_is_a_failed_measurement(
     contract.behave(scenario=SCENARIO, busy=1_000)
     store = await sweep({**settings, "batch_size": [1]}, tmp_path / "run")
     assert all("does not empty its cache: it answers 400" in (m.error or "") for m in store.measurements())
-    assert nothing_is_left(contract)
+    assert contract.nothing_is_left()
 
 
 async def test_a_machine_without_a_gpu_is_a_sentence(settings: dict[str, Any], contract: Any, tmp_path: Path) -> None:
@@ -181,3 +145,8 @@ async def test_made_up_acceptance_is_refused_before_anything_starts(
     with pytest.raises(SpecbenchError, match=r"SGLANG_SIMULATE_ACC_LEN=3\.5 makes up the acceptance"):
         await sweep(settings, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+    # A container does not inherit the variable.
+    inside = {k: v for k, v in settings.items() if k != "python"} | {"container": "lmsysorg/sglang:v0.5.23"}
+    store = await sweep({**inside, "batch_size": [1]}, tmp_path / "contained")
+    assert [m.error for m in store.measurements()] == [None] * 2
+    assert all(launch["lossy"] == [] for launch in store.launches().values())

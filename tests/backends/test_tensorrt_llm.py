@@ -245,7 +245,7 @@ def test_what_it_cannot_do_is_refused_before_anything_starts() -> None:
     assert "NVIDIA GPUs alone" in refusal(device="cpu")
     assert "no coupled verification" in refusal(verification="coupled")
     assert "no processed log-probabilities" in refusal(logprobs="processed")
-    assert "--container or --python" in refusal(options=EngineOptions())
+    assert "--python PATH, or --container IMAGE" in refusal(options=EngineOptions())
 
 
 @pytest.mark.parametrize(

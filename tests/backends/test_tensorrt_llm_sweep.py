@@ -2,83 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
+from contract_sweep import SCENARIO, known, settings_for, sweep
 
 from specbench.analysis.acceptance import from_requests
 from specbench.errors import SpecbenchError
 from specbench.replay.lag import INTERVAL, loop_lag
-from specbench.replay.records import RequestTrace
 from specbench.replay.timeline import arrivals, tpot, ttft
-from specbench.simulated.truth import TrueRequest, Truth
-from specbench.store.measurement import Measurement
-from specbench.store.run import RunStore
-from specbench.sweep.config import load_config
-from specbench.sweep.prepare import prepare
-from specbench.sweep.progress import Silent
-from specbench.sweep.runner import run_sweep
 
-SCENARIO = {
-    "drafting": {"acceptance": {"conditional": [0.8, 0.6, 0.5]}, "spread": 0.1},
-    "step": {"weights_ms": 4, "per_sequence_ms": 0.2},
-    "prefill": {"fixed_ms": 5},
-    "output": {"tokens": 30, "sigma": 0.3},
-    "kv_capacity_tokens": 6400,
-}
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release"
 
 
 @pytest.fixture
 def settings(contract: Any, own_cache: Path, tmp_path: Path) -> dict[str, Any]:
     """A sweep of EAGLE-3 at two batch sizes in an environment; its server is in version 1.2.1."""
-    for model in ("target", "head"):
-        (tmp_path / model).mkdir()
-        (tmp_path / model / "config.json").write_text('{"model_type": "llama", "max_position_embeddings": 4096}')
-    lines = [json.dumps({"id": f"p{i}", "prompt": f"Question number {i}?"}) for i in range(6)]
-    (tmp_path / "chat.jsonl").write_text("\n".join(lines))
+    prompts = [{"id": f"p{i}", "prompt": f"Question number {i}?"} for i in range(6)]
     contract.behave(scenario=SCENARIO, version="1.2.1")
-    return {
-        "workload": [tmp_path / "chat.jsonl"],
-        "backend": "tensorrt-llm",
-        "python": contract.python,
-        "engine_version": "1.2.1",
-        "target": str(tmp_path / "target"),
-        "method": ["eagle3"],
-        "drafter": {"eagle3": str(tmp_path / "head")},
-        "gamma": [3],
-        "batch_size": [1, 2],
-        "max_tokens": 48,
-        "replicates": 1,
-        "repeats": 1,
-        "device": "cuda",
-        "dtype": "bfloat16",
-    }
-
-
-async def sweep(settings: dict[str, Any], path: Path) -> RunStore:
-    prepared = prepare(load_config(None, settings), path, resume=False, note=lambda text: None)
-    await run_sweep(prepared, Silent())
-    return prepared.store
-
-
-def nothing_is_left(contract: Any) -> bool:
-    """No process that the contract servers started, and no container."""
-    mine = [p for p in psutil.process_iter(["environ"]) if str(contract.folder) in str(p.info["environ"] or {})]
-    containers = contract.folder / "containers"
-    return not mine and not (containers.exists() and list(containers.iterdir()))
-
-
-def known(measurement: Measurement, truth: Truth) -> list[tuple[RequestTrace, TrueRequest]]:
-    """Each trace with what really happened to it: of all requests with its seed the next one after it was sent."""
-    pairs = []
-    for trace in measurement.traces:
-        same = (r for r in truth.requests if r.seed == trace.seed and r.arrived >= trace.sent)
-        pairs.append((trace, min(same, key=lambda r: r.arrived)))
-    return pairs
+    engine = {"backend": "tensorrt-llm", "python": contract.python, "engine_version": "1.2.1"}
+    return settings_for(tmp_path, "chat", prompts, repeats=1, **engine)
 
 
 @pytest.mark.parametrize("way", ["environment", "container"])
@@ -90,7 +34,7 @@ async def test_acceptance_and_latency_are_the_truth(
         settings["container"] = f"{IMAGE}:1.2.1"
     async with loop_lag() as delays:
         store = await sweep(settings, tmp_path / "run")
-    assert nothing_is_left(contract)
+    assert contract.nothing_is_left()
     assert store.is_of_contract_server
     measured = list(store.measurements())
     assert [m.error for m in measured] == [None] * 4
@@ -135,7 +79,7 @@ async def test_a_crash_fails_its_cell_alone(settings: dict[str, Any], contract: 
         assert (
             error is None if "calm" in name else error and error.endswith("ended in mid-measurement with exit code 70.")
         )
-    assert nothing_is_left(contract)
+    assert contract.nothing_is_left()
 
 
 async def test_a_server_that_falls_back_to_greedy_decoding_is_not_measured(
@@ -149,4 +93,4 @@ async def test_a_server_that_falls_back_to_greedy_decoding_is_not_measured(
     contract.behave(scenario=SCENARIO, version="1.2.1", forgets=["allow_advanced_sampling"])
     with pytest.raises(SpecbenchError, match="falls back to greedy decoding for Eagle"):
         await sweep({**sampled, "engine_arg": []}, tmp_path / "run")
-    assert nothing_is_left(contract)
+    assert contract.nothing_is_left()

@@ -135,6 +135,9 @@ def test_engine_arguments_come_last_so_they_win() -> None:
         ("--speculative-model=x", "no longer has --speculative-model .*Write --drafter instead"),
         ("--num-speculative-tokens", "Write --gamma instead"),
         ("--max-num-seqs=4", "specbench sets this itself. Use --batch-size"),
+        ("-tp=4", "specbench sets this itself. Use --tensor-parallel"),
+        ("--tensor_parallel_size=4", "specbench sets this itself. Use --tensor-parallel"),
+        ("--tensor-p=4", "specbench sets this itself. Use --tensor-parallel"),
         ("--speculative-config={}", "Use --method, --drafter and --gamma"),
     ],
 )

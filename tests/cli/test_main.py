@@ -39,7 +39,7 @@ def test_commands(specbench) -> None:  # type: ignore[no-untyped-def]
     commands = [line.split()[0] for line in listed.splitlines() if line.strip()]
     assert set(commands) == {
         *("sweep", "report", "compare", "verify", "profile", "serve", "power", "claim", "gpus"),
-        *("doctor", "workload", "backend", "train", "gate", "baseline", "history", "query", "recommend"),
+        *("doctor", "workload", "backend", "train", "gate", "baseline", "history", "query", "recommend", "fit"),
     }
 
 

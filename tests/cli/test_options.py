@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from specbench.cli import options
 from specbench.cli.options import pairs, values, whole_numbers, words
 from specbench.errors import SpecbenchError
+from specbench.sweep.config import SweepConfig, load_config
 
 
 @given(st.lists(st.integers(), min_size=1))
@@ -34,6 +35,20 @@ def test_a_mistake_names_the_flag_and_quotes_the_text(read, text: str) -> None: 
     with pytest.raises(SpecbenchError, match="--flag") as caught:
         read(text, "--flag")
     assert repr(text.split(",")[0] if read is pairs else text) in str(caught.value)
+
+
+@pytest.mark.parametrize("flag", ["header", "header_env"])
+@pytest.mark.parametrize(
+    "written", ["Authorization: Bearer c2VjcmV0==", "c2VjcmV0==", "Authorization: Bearer c2VjcmV0", "X-Key=c2VjcmV0=="]
+)
+def test_a_header_that_is_written_wrong_is_not_repeated(flag: str, written: str) -> None:
+    def read() -> SweepConfig:
+        asked = options.given({flag: [written]}, {flag})
+        return load_config(None, {"workload": ["w"], "backend": "attach", "url": "http://h:1", **asked})
+
+    with pytest.raises(SpecbenchError) as raised:
+        read()
+    assert "c2VjcmV0" not in str(raised.value)
 
 
 def test_a_name_given_twice_is_refused() -> None:

@@ -46,6 +46,7 @@ def test_greedy_only_asks_nothing_else(specbench, tiny_target: Path) -> None:  #
         (("--method", "ngram", "--draws", "0"), "--draws must be at least 1"),
         (("--method", "mtp"), "does not run mtp"),
         (("--method", "ngram", "--backend", "simulated"), "give --backend reference or vllm"),
+        (("--method", "ngram", "--backend", "attach"), "--backend attach starts none"),
         ((), "name with --method what proposes tokens"),
         (("--method", "ngram", "--score", "exact"), "--score is about a task's score: add --task FILE"),
         (("--method", "ngram", "--task", "none.jsonl"), "no workload file none.jsonl"),

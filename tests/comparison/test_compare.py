@@ -228,6 +228,45 @@ def test_costs_are_at_one_price(sides: Sides) -> None:
     free = replace(a, snapshot=a.snapshot.model_copy(update={"gpu_price": None}))
     with pytest.raises(SpecbenchError, match="needs a price: add --gpu-price"):
         compare([free, free], Wanted(metrics=(COST,)))
+    for wrong in (0.0, -1.0):
+        with pytest.raises(SpecbenchError, match="--gpu-price: expected a number above 0"):
+            Wanted(gpu_price=wrong)
+
+
+def test_every_pair_is_charged_what_the_caveat_says(sides: Sides) -> None:
+    """The reference has no price and the others each their own: the first of them is charged to all."""
+    priced = [
+        replace(side, letter=letter, snapshot=side.snapshot.model_copy(update={"gpu_price": price}))
+        for side, letter, price in zip((sides[0], sides[1], sides[1]), "ABC", (None, 2.0, 50.0), strict=True)
+    ]
+    comparison = compare(priced, Wanted(metrics=(COST,)))
+    assert any("charged 2 per GPU-hour" in text for text in comparison.caveats)
+    one, other = (effect(against, COST) for against in comparison.against)
+    assert (one.before, one.after) == (other.before, other.after)
+
+
+def test_what_is_missing_is_said_by_what_it_is_of(sides: Sides) -> None:
+    bare = [
+        replace(
+            side,
+            snapshot=side.snapshot.model_copy(
+                update={"cells": tuple(c.model_copy(update={"figures": {}}) for c in side.snapshot.cells)}
+            ),
+        )
+        for side in sides[:2]
+    ]
+    names = ("speedup", "output_tokens_per_s", "tpot_ms_p50", "memory_bytes_peak", "kv_capacity_tokens")
+    texts = {e.metric: e.text for e in compare(bare, Wanted(metrics=names)).effects()}
+    window = "too few requests for a steady window."
+    assert texts == {name: window if i < 2 else "not reported." for i, name in enumerate(names)}
+
+
+def test_memory_is_the_same_on_every_day(sides: Sides) -> None:
+    a, b, _ = sides
+    sized = compare([a, b], Wanted(metrics=("speedup", "memory_bytes_peak")))
+    timed = compare([a, b], Wanted(metrics=("memory_bytes_peak", "tpot_ms_p50")))
+    assert not any("sets two days apart" in text for text in sized.caveats)
+    assert [text.partition(":")[0] for text in timed.caveats if "sets two days apart" in text] == ["tpot_ms_p50"]
 
 
 def test_a_cell_that_died_is_not_judged_and_says_why(sides: Sides, tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from PIL import Image
 
 from specbench.comparison import wording
 from specbench.comparison.compare import Wanted, compare
-from specbench.comparison.markdown import render_markdown
 from specbench.comparison.result import Comparison
 from specbench.comparison.sides import Side
 from specbench.comparison.snapshot import CellFigures
 from specbench.errors import SpecbenchError
+from specbench.report.comparison_markdown import render_markdown
 from specbench.report.figure_file import WIDTH
 from specbench.report.fitting import COMMENT_BYTES
 from specbench.report.forest import draw_forest, write_forest

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from known_gate import BREEZE, CALM
 from scipy import stats
 
+from specbench.comparison import wording
 from specbench.comparison.result import Effect
 from specbench.comparison.snapshot import CellKey
 from specbench.comparison.statistics import Question, Sample, ask, judge
@@ -108,6 +109,25 @@ def test_one_launch_against_several_has_a_change_and_no_interval() -> None:
     assert effect.change == pytest.approx(math.exp(sum(CALM) / 5))
     assert (effect.low, effect.outcome) == (None, "not judged")
     assert "one launch on a side" in effect.text
+
+
+def test_replicates_that_two_arms_of_a_run_do_not_share_are_no_pairs() -> None:
+    """Both have two launches, and none of them together: "one launch on a side" would be false."""
+    effect = Effect("B", KEY, KEY, "speedup", "not judged")
+    sides = (Sample({0: 1.5, 1: 1.6}, {}), Sample({2: 1.5, 3: 1.6}, {}))
+    asked = ask(effect, *sides, more_is_better=True, same_session=True)
+    assert "fewer than two replicates have a figure of both arms" in asked.effect.text
+    alone = ask(effect, sample([0.0]), sample(CALM), more_is_better=True, same_session=True)
+    assert "one launch on a side" in alone.effect.text
+
+
+def test_two_replicates_that_differ_much_among_many_figures_could_see_nothing() -> None:
+    """A standard error of .6 with one degree of freedom, at the level of one figure of sixty: e to the thousands."""
+    logs = [0.0, 1.2]
+    effects = list(judge([question(logs, [0.1, 2.5], same_session=True) for _ in range(60)], 0.95))
+    assert {e.outcome for e in effects} == {"none found"}
+    assert {e.detectable for e in effects} == {None}
+    assert {wording.finding(e) for e in effects} == {"none found"}
 
 
 @given(st.lists(st.tuples(LOGS, LOGS), min_size=1, max_size=5), st.booleans())

@@ -2,6 +2,7 @@
 
 Of the host that is the published port, the mounted directories and the variables that were passed. It outlives the
 client that started it, as a container does, until its first process ends or `docker rm --force` (stop, kill) ends it.
+`docker inspect` tells that process.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ def main(words: list[str]) -> int:
             return _run(rest)
         case ["rm", "--force", name] | ["rm", "-f", name] | ["stop", name] | ["kill", name]:
             return _end(name)
+        case ["inspect", "--format", "{{.State.Pid}}", name] if _file(name).exists():
+            print(_file(name).read_text())
+            return 0
     print(f"docker: '{' '.join(words)}' is not a docker command here.", file=sys.stderr)
     return 1
 

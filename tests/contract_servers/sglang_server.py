@@ -64,7 +64,7 @@ def resolve(flags: argparse.Namespace) -> dict[str, Any]:
     found = vars(flags)
     algorithm = found["speculative_algorithm"] and found["speculative_algorithm"].upper()
     if algorithm is None:
-        return {**found, "max_running_requests": found["max_running_requests"] or UNLIMITED}
+        return found  # `max_running_requests` is filled in with speculation alone
     if algorithm not in BUILT_IN:
         raise ValueError(f"Unknown speculative algorithm name: {algorithm}")
     steps, width, tokens = (found[f"speculative_{name}"] for name in ("num_steps", "eagle_topk", "num_draft_tokens"))
@@ -151,7 +151,7 @@ def _serve(wanted: Behaviour, resolved: dict[str, Any]) -> None:
         gamma=(resolved.get("speculative_num_draft_tokens") or 1) - 1 if "method" in resolved else 0,
         schedule=_schedule(resolved),
         model_name=resolved["served_model_name"] or resolved["model_path"],
-        max_batch_size=resolved["max_running_requests"],
+        max_batch_size=resolved["max_running_requests"] or UNLIMITED,
         max_model_len=resolved["context_length"] or 2048,
         prefix_caching=not resolved["disable_radix_cache"],
         host=resolved["host"],

@@ -14,7 +14,7 @@ from specbench.analysis.bootstrap import RESAMPLES
 from specbench.analysis.statistics import replicate_interval
 from specbench.analysis.verdict import Outcome
 from specbench.recommend.by_batch import best_by_batch
-from specbench.recommend.curves import constant_gamma, gamma_by_batch, turn_off_above
+from specbench.recommend.curves import constant_gamma, gamma_by_batch, loses, turn_off_above
 from specbench.recommend.draws import JointDraws, Range
 from specbench.recommend.evidence import Candidate, Evidence
 
@@ -102,13 +102,35 @@ def test_an_unsure_batch_size_between_two_gains_stays_on_and_one_above_them_goes
     assert gamma_by_batch(evidence(cells), "ngram").gammas == {**dict.fromkeys(range(1, 5), 3), 5: 0, 6: 0, 7: 0, 8: 0}
 
 
-def test_a_constant_gamma_needs_both_ends() -> None:
-    cells = {("ngram", 3, size): (0.2, 0.01) for size in (1, 8)} | {("ngram", 5, size): (0.2, 0.01) for size in (2, 8)}
+def test_a_constant_gamma_needs_every_measured_batch_size() -> None:
+    cells = {("ngram", 3, size): (0.2, 0.01) for size in SIZES} | {("ngram", 5, size): (0.2, 0.01) for size in (1, 8)}
     whole = constant_gamma(evidence(cells), "ngram", 3)
     assert whole is not None
-    assert whole.at(4)[0] == pytest.approx(0.2)
+    assert whole.at(3)[0] == pytest.approx(0.2)
     assert constant_gamma(evidence(cells), "ngram", 5) is None
     assert constant_gamma(evidence(cells), "eagle3", 3) is None
+    there = constant_gamma(evidence(cells), "ngram", 5, {1, 8})
+    assert there is not None
+    assert there.at(8)[0] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("missing", [2, 4])
+def test_a_gamma_is_off_where_its_cell_counts_for_nothing_and_up_to_the_next_ones(missing: int) -> None:
+    """As where outputs diverge, or the launch died: no line goes across it."""
+    cells = {("ngram", 3, size): (0.2, 0.01) for size in SIZES if size != missing}
+    chosen = gamma_by_batch(evidence(cells), "ngram")
+    low, high = missing // 2, missing * 2
+    assert {size for size, gamma in chosen.gammas.items() if not gamma} == set(range(low + 1, high))
+
+
+def test_a_loss_is_shown_at_a_batch_size_by_every_arm_or_not_at_all() -> None:
+    cells = {("ngram", 3, size): (x, 0.01) for size, x in zip(SIZES, (0.2, 0.1, -0.2, -0.3), strict=True)}
+    found = evidence(cells)
+    # The line from .1 at 2 to -.2 at 4 is at -.075 at 3.
+    assert [loses(found, size) for size in (1, 2, 3, 4, 8, 9)] == [False, False, True, True, True, False]
+    unsure = evidence(cells | {("ngram", 5, size): (0.0, 0.2) for size in SIZES})
+    assert not any(loses(unsure, size) for size in range(1, 9))
+    assert not loses(evidence({}), 1)
 
 
 def test_where_it_still_pays_at_the_largest_batch_size_there_is_no_end_to_tell() -> None:

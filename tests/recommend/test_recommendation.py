@@ -98,6 +98,57 @@ def test_what_is_beyond_the_measured_batch_sizes_is_off_and_its_share_said(tmp_p
     assert "25% of that time is beyond the largest measured batch size" in text(made)
 
 
+def test_a_limit_lets_requests_wait() -> None:
+    limited = Concurrency.of({1: 1, 4: 1, 9: 1, 64: 1}, "test").limited_to(8)
+    assert limited.shares == {1: 0.25, 4: 0.25, 8: 0.5}
+
+
+def test_one_gamma_for_all_is_judged_with_the_limit_of_its_command(tmp_path: Path) -> None:
+    run = store(tmp_path, {("suffix", 4): {1: 1.3, 4: 1.1, 8: 0.5}}, config={"backend": "vllm"})
+    evenly = recommend(run)
+    assert evenly.method == "suffix"
+    assert evenly.paste is not None
+    assert evenly.paste.command is None
+    assert "is 0.82 times as fast" in evenly.paste.notes[0]
+    assert evenly.paste.notes[0] in " ".join(text(evenly).replace("\n# ", " ").split())
+    few = recommend(run, concurrency=Concurrency.of({1: 9, 100: 1}, "test"))
+    assert few.fixed is not None
+    assert few.fixed.gain is None
+    assert few.fixed.limited_gain is not None
+    assert few.fixed.limited_gain.value == pytest.approx(1 / (0.9 / 1.3 + 0.1 / 0.5), rel=0.01)
+    assert few.paste is not None
+    assert "vllm serve" in str(few.paste.command)
+
+
+def test_without_a_gamma_that_counts_everywhere_the_best_is_that_of_common_batch_sizes(tmp_path: Path) -> None:
+    """Gamma 2 counts at 1 and 4, gamma 4 at 1 and 8: at 1 gamma 4 is faster, whatever gamma 2 does besides."""
+    taken = [
+        *measurements({("ngram", 2): {1: 1.2, 4: 1.3}, ("ngram", 4): {1: 1.4, 8: 1.02}}),
+        failed(Speculation("ngram", 2), 8),
+        failed(Speculation("ngram", 4), 4),
+    ]
+    made = recommend(known_store(tmp_path, taken))
+    assert made.fixed is not None
+    assert (made.fixed.gamma, made.fixed.gain, made.fixed.limited_gain) == (4, None, None)
+
+
+def test_a_loss_at_the_users_own_concurrency_is_a_recommendation(tmp_path: Path) -> None:
+    run = store(tmp_path, {("ngram", 4): {1: 1.5, 4: 1.3, 8: 0.8}})
+    made = recommend(run, concurrency=Concurrency.of({8: 1}, "test"))
+    assert made.decision.recommendation == "ENABLE UP TO BATCH 4"
+    assert (made.method, made.loses_here, made.is_decided) == (None, True, True)
+    assert headline(made) == "leave speculation off at this concurrency"
+    assert "The sweep's verdict is ENABLE UP TO BATCH 4" in " ".join(text(made).split())
+    beyond = recommend(run, concurrency=Concurrency.of({9: 1}, "test"))
+    assert (beyond.loses_here, beyond.is_decided) == (False, False)
+
+
+def test_a_choice_among_several_arms_is_said_to_lean_upward(tmp_path: Path) -> None:
+    several = recommend(store(tmp_path / "several", CROSSING)).caveats
+    alone = recommend(store(tmp_path / "one", {("ngram", 4): {1: 1.5}})).caveats
+    assert ["lean upward" in " ".join(caveats) for caveats in (several, alone)] == [True, False]
+
+
 def test_a_gain_that_is_not_sure_is_not_switched_on(tmp_path: Path) -> None:
     made = recommend(store(tmp_path, {("ngram", 4): {1: 1.2, 4: 1.1}}, noise=0.2))
     assert made.decision.recommendation == "NOT ENOUGH EVIDENCE"

@@ -9,6 +9,7 @@ from known_run import NGRAM, failed, measurement, store
 
 from specbench.analysis.summary import RunSummary, summarize
 from specbench.report.fitting import COMMENT_BYTES, cut, fitted
+from specbench.report.inline_text import inline
 from specbench.report.markdown import render_markdown
 
 
@@ -54,5 +55,30 @@ def test_the_first_lines_stay() -> None:
     assert cut(["a", "b"], None, "the file") == ["a", "b"]
 
 
-def test_what_cannot_be_made_to_fit_is_cut_off() -> None:
-    assert fitted(lambda most: "γ" * 100, limit=51) == "γ" * 25
+def test_what_cannot_be_made_to_fit_is_cut_at_a_line_and_says_so() -> None:
+    text = "# Run\n\n<details><summary>log</summary>\n\n````text\n" + "γ ```\n" * 100 + "````\n\n</details>\n"
+    shown = fitted(lambda most: text, limit=200)
+    assert len(shown.encode()) <= 200
+    assert shown.startswith(text[:60])
+    assert shown.endswith("γ ```\n````\n\n</details>\n\n*The rest is left out here for length.*\n")
+
+
+def test_a_configuration_goes_before_the_verdict_does(summary: RunSummary) -> None:
+    long = replace(summary, manifest={"config": {"engine_arg": [f"--flag-{i} {'x' * 60}" for i in range(2_000)]}})
+    markdown = render_markdown(long, [])
+    assert markdown.startswith(f"# {summary.headline}")
+    assert "whose configuration is in report.html" in markdown
+    assert "--flag-1999" not in markdown
+    assert "The rest is left out" not in markdown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("one\r\ntwo\x0bthree", "one two three"),
+        ("ask @someone", "ask &#64;someone"),
+        ("<b> & |", "&lt;b> &amp; \\|"),
+    ],
+)
+def test_text_from_outside_stays_in_its_line_and_calls_nobody(text: str, shown: str) -> None:
+    assert inline(text) == shown

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from known_run import NGRAM, failed, measurement, store
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
+from specbench.analysis.marks import Mark
 from specbench.analysis.summary import summarize
 from specbench.report.figure_file import FORMATS, WIDTH, rendered
 from specbench.report.plots import Plot, draw_plots
@@ -110,6 +112,36 @@ def test_every_plot_names_the_machine_and_says_what_is_to_see(drawn: dict[str, P
     assert drawn[name].caption.endswith(".")
 
 
+def hollow(figure: Figure) -> list[tuple[float, float]]:
+    lines = [line for axes in figure.axes for line in axes.get_lines() if line.get_markerfacecolor() == "white"]
+    return [(float(x), float(y)) for line in lines for x, y in zip(*line.get_data(), strict=True)]
+
+
+@pytest.mark.parametrize("why", ["void", "divergent"])
+def test_what_nothing_may_rest_on_is_hollow_and_on_no_front(tmp_path: Path, why: str) -> None:
+    run = store(tmp_path, RUN)
+    summary = summarize(run)
+    changes = {"void": {"marks": (Mark("client_lag", "Void."),)}, "divergent": {"equivalence": "DIVERGENT"}}[why]
+    cells = tuple(replace(c, **changes) if c.is_speculative and c.batch_size == 1 else c for c in summary.cells)  # type: ignore[arg-type]
+    (bad,) = (c for c in cells if c.is_speculative and c.batch_size == 1)
+    place = (bad.per_user_tokens_per_s, bad.output_tokens_per_s)
+    for marked, shown in ((summary, []), (replace(summary, cells=cells), [place])):
+        drawn = {plot.name: plot.figure for plot in draw_plots(marked, run.measurements())}
+        assert hollow(drawn["pareto"]) == shown
+        assert len(hollow(drawn["cost"])) == len(shown)
+        (axes,) = drawn["pareto"].axes
+        front = {tuple(map(float, p)) for p in zip(*axes.get_lines()[0].get_data(), strict=True)}
+        assert (place in front) is (not shown)
+
+
+def test_where_nothing_is_sound_there_is_no_front(tmp_path: Path) -> None:
+    run = store(tmp_path, RUN)
+    summary = summarize(run)
+    void = tuple(replace(c, marks=(Mark("client_lag", "Void."),)) for c in summary.cells)
+    drawn = {plot.name: plot.figure for plot in draw_plots(replace(summary, cells=void), run.measurements())}
+    assert len(hollow(drawn["pareto"])) == len(void)
+
+
 def test_without_a_price_throughput_stands_in_for_cost(tmp_path: Path) -> None:
     assert "throughput" in plots(tmp_path, RUN, gpu_price=None)
 
@@ -153,7 +185,9 @@ def test_activity_of_a_gpus_parts_is_drawn_where_it_is_counted(tmp_path: Path) -
 def test_many_samples_are_thinned(tmp_path: Path) -> None:
     samples = [Sample(i * 0.1, "gpu0", 10**9, i % 100) for i in range(20_000)]
     drawn = plots(tmp_path, [measurement(telemetry=samples), measurement(Speculation("ngram", 2), accepted=1)])
-    assert len(drawn["resources"].figure.axes[0].lines[0].get_xdata()) < 2_000
+    assert 750 < len(drawn["resources"].figure.axes[0].lines[0].get_xdata()) <= 1_500
+    few = plots(tmp_path / "few", [measurement(telemetry=samples[:2_900])])
+    assert len(few["resources"].figure.axes[0].lines[0].get_xdata()) == 1_450
 
 
 def test_a_cost_that_falls_steeply_is_drawn_on_a_logarithmic_scale(tmp_path: Path) -> None:

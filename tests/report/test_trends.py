@@ -26,7 +26,8 @@ def point(day: int, value: float | None, *marks: str) -> Point:
 def series(*points: Point, **changes: Any) -> Series:
     values: dict[str, Any] = {
         "machine": "1 × H200", "backend": "vllm", "target": "demo", "workload": "chat", "temperature": 0.0,
-        "batch_size": 1, "request_rate": None, "method": "ngram", "gamma": 4, "schedule": None, "drafter": None,
+        "batch_size": 1, "request_rate": None, "method": "ngram", "gamma": 4, "schedule": None, "adaptive": None,
+        "drafter": None,
         "as_deployed": False, "again": False, "points": points,
     }  # fmt: skip
     return Series(**{**values, **changes})
@@ -77,6 +78,10 @@ def test_the_file_is_a_picture(tmp_path: Path) -> None:
     assert picture.ndim == 3
     assert picture.std() > 0.01
     assert [path.name for path in tmp_path.iterdir()] == ["trend.png"]
+    write_trends(tmp_path / "trend.svg", [series(point(0, 1.5), point(1, 1.6))], ["speedup"])
+    assert (tmp_path / "trend.svg").read_bytes().startswith(b"<?xml")
+    with pytest.raises(SpecbenchError, match=r"ends in \.png, \.svg or \.pdf"):
+        write_trends(tmp_path / "trend.gif", [series(point(0, 1.5))], ["speedup"])
 
 
 def test_more_panels_than_can_be_read_are_refused() -> None:

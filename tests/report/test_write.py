@@ -20,10 +20,12 @@ from typer.testing import CliRunner
 from specbench.analysis.summary import summarize
 from specbench.cli import report as cli
 from specbench.errors import SpecbenchError
+from specbench.report.recipe import config_yaml
 from specbench.report.write import ReportPaths, write_report
 from specbench.speculation import BASELINE
 from specbench.store.measurement import Measurement
 from specbench.store.run import RunStore
+from specbench.sweep.config import load_config
 from specbench.telemetry.sample import Sample
 
 HOSTILE = "<script>alert('x')</script> | ``` \n# heading"
@@ -144,7 +146,15 @@ def test_csv_json_and_parquet_hold_the_same_run(written: ReportPaths) -> None:
 def test_the_recipe_is_a_configuration_that_reads_back(written: ReportPaths, run: RunStore) -> None:
     markdown = written.markdown.read_text(encoding="utf-8")
     config = yaml.safe_load(markdown.split("```yaml\n")[1].split("```")[0])
-    assert config == run.manifest["config"]
+    assert load_config(None, config) == load_config(None, run.manifest["config"])
+
+
+def test_the_recipe_leaves_defaults_out_but_not_what_was_measured(tmp_path: Path) -> None:
+    full = load_config(None, {"workload": ["chat.jsonl"], "max_tokens": 99}).model_dump(mode="json")
+    run = store(tmp_path, [measurement()], **full)
+    shown = yaml.safe_load(config_yaml(summarize(run)))
+    assert set(shown) == {"workload", "backend", "target", "method", "gamma", "batch_size", "max_tokens"}
+    assert load_config(None, shown) == load_config(None, full)
 
 
 @pytest.mark.parametrize(

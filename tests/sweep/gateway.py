@@ -11,6 +11,8 @@ import sys
 
 from aiohttp import web
 
+from specbench.sweep.attaching import TRIAL_TOKENS
+
 PORT, KEY = int(sys.argv[1]), sys.argv[2]
 answered = 0
 
@@ -21,15 +23,19 @@ def event(text: str, **fields: object) -> bytes:
 
 
 async def stream(request: web.Request) -> web.StreamResponse:
-    """Answers in turn: sound, turned away, broken off by an error event, with half of the key in each of two reads."""
+    """Answers in turn: sound, turned away, broken off by an error event, with half of the key in each of two reads.
+
+    The request by which a sweep finds out how to ask is answered soundly, whenever it comes.
+    """
     global answered
-    await request.read()
+    is_trial = (await request.json())["max_tokens"] == TRIAL_TOKENS
     answered += 1
-    if answered > 3 and answered % 6 == 0:
+    turn = 1 if is_trial or answered <= 3 else answered % 6
+    if turn == 0:
         return web.json_response({"error": {"message": f"slow down, {KEY}"}}, status=429, headers={"Retry-After": "7"})
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
-    if answered > 3 and answered % 6 == 3:
+    if turn == 3:
         await response.write(event("one ") + f'data: {{"error": {{"message": "{"." * 190} {KEY}"}}}}\n\n'.encode())
         return response
     whole = event("one two ") + event(f"your key is {KEY}") + event("", usage={"completion_tokens": 5})

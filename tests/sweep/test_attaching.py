@@ -116,6 +116,22 @@ async def test_one_server_gives_acceptance_and_latency_and_no_speedup(
     assert {"no_baseline", "counted_by_usage", "traffic_unseen"} <= {mark["code"] for mark in cell["marks"]}
 
 
+async def test_sglangs_ngrams_are_no_evidence_unless_its_cache_is_emptied_before_each_measurement(
+    simulate: Any, workload: Path, tmp_path: Path
+) -> None:
+    server = await simulate({**SCENARIO, "engine": "sglang"}, method="ngram", gamma=3)
+    for name, more in (("kept", ()), ("emptied", ("--allow-reset",))):
+        done = await sweep(
+            tmp_path, "--url", server.url, "--workload", workload, "--batch-size", 2, "--max-tokens", 20,
+            "--replicates", 1, "--output", name, "--json", *more,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        [cell] = json.loads(done.stdout)["cells"]
+        marks = {mark["code"]: mark["text"] for mark in cell["marks"]}
+        assert ("contaminated" in marks) is (name == "kept")
+        assert name == "emptied" or "--allow-reset" in marks["contaminated"]
+
+
 @pytest.mark.parametrize(("engine", "dialect"), [("vllm", VLLM), ("sglang", SGLANG), ("tensorrt_llm", TENSORRT_LLM)])
 async def test_each_engine_is_asked_in_its_own_way(simulate: Any, workload: Path, engine: str, dialect: Any) -> None:
     server = await simulate({**SCENARIO, "engine": engine}, method="eagle3", gamma=3)

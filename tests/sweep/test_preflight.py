@@ -124,6 +124,18 @@ def test_whatever_a_configuration_holds_the_answer_is_a_size_or_a_sentence(
         notes(model(tmp_path_factory.mktemp("m") / "m", 0.001, **fields), config(device="cpu"))
 
 
+@pytest.mark.usefixtures("gpus")
+def test_a_small_share_of_what_the_weights_leave_is_no_small_device(tmp_path: Path) -> None:
+    """TensorRT-LLM's share is of what is free once the weights are loaded: 10% of 64 GB holds a request, or all."""
+    target = model(tmp_path / "m", 16)
+    small = {"memory_fraction": 0.1, "batch_size": [8]}
+    with pytest.raises(SpecbenchError, match="the device has 7"):
+        notes(target, config(**small))
+    assert notes(target, config(backend="tensorrt-llm", container="trtllm:1.2.1", **small)) == []
+    [tight] = notes(target, config(backend="tensorrt-llm", container="trtllm:1.2.1", **{**small, "batch_size": [64]}))
+    assert "The KV cache (6.0 GiB) holds 11 requests" in tight
+
+
 class TestLength:
     def test_a_request_longer_than_the_model_has_positions_is_refused_with_the_limit(self, tmp_path: Path) -> None:
         target = model(tmp_path / "m", 1, max_position_embeddings=4096)

@@ -91,6 +91,46 @@ def test_several_samples_of_a_prompt_are_one_piece_of_evidence() -> None:
     assert found.outcome == "INCONCLUSIVE"
 
 
+def sampled(*outputs: Sequence[bool]) -> list[RequestTrace]:
+    """Several samples of every prompt: the first of each, then the second of each, …"""
+    return [trace for i, sample in enumerate(outputs) for trace in answers(sample, 100 * i)]
+
+
+def test_outputs_that_come_more_often_than_before_are_not_the_same_outputs() -> None:
+    """Three of four samples were right and none is now, by outputs that plain decoding has given too."""
+    right, wrong = [True] * 12, [False] * 12
+    before, after = sampled(right, right, right, wrong), sampled(wrong, wrong, wrong, wrong)
+    found = check_task(task(12), {"arm": Outputs(before, after)}).arms["arm"]
+    assert (found.outcome, found.paired.diverged, found.paired.lost) == ("WORSE", 12, 12)
+    assert found.paired.second.score == 0
+    assert found.paired.p == pytest.approx(2 * 0.5**12)
+
+
+def test_repeats_of_the_same_outputs_are_the_same_outputs() -> None:
+    before, after = answers([True, False]), sampled(*[[True, False]] * 3)
+    found = check_task(task(2), {"arm": Outputs(before, after)}).arms["arm"]
+    assert (found.outcome, found.paired.diverged, found.paired.outputs) == ("NOT WORSE", 0, 6)
+
+
+def test_the_drop_that_would_have_been_found_is_one_beside_all_arms() -> None:
+    before, after = flipped(200, 2, 2, right=150)
+    alone = check_task(task(200), {"a": Outputs(answers(before), answers(after))}).arms["a"].paired.detectable
+    outputs = {name: Outputs(answers(before), answers(after)) for name in "abcd"}
+    beside = check_task(task(200), outputs).arms["a"].paired.detectable
+    assert alone is not None
+    assert beside is not None
+    assert beside > alone
+
+
+def test_an_interval_is_said_with_its_level() -> None:
+    before, after = flipped(400, 1, 1, right=200)
+    check = check_task(task(400), {"arm": Outputs(answers(before), answers(after))}, level=0.1, max_drop=0.05)
+    said = "\n".join(lines_of(check))
+    assert "is ruled out (90 %)" in said
+    assert "90 % interval" in said
+    assert "95 %" not in said
+
+
 def test_every_arm_more_makes_chance_likelier() -> None:
     before, worse = flipped(100, 6, 0, right=50)
     arms = {"bad": Outputs(answers(before), answers(worse))}

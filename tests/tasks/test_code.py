@@ -7,10 +7,16 @@ import os
 from pathlib import Path
 
 import pytest
+from known_run import request
 
-from specbench.tasks.code import program, runs_to_its_end, without_network
+from specbench.tasks import scoring
+from specbench.tasks.check import Outputs, check_task
+from specbench.tasks.code import SECONDS, program, runs_to_its_end, without_network
 from specbench.tasks.scoring import task_by_rules
+from specbench.tasks.text import lines_of
 from specbench.workloads import load_workload
+from specbench.workloads.prompt import Prompt, Workload
+from specbench.workloads.reference import Reference
 
 PROMPT = 'def double(x):\n    """Twice x."""\n'
 TESTS = "def check(candidate):\n    assert candidate(3) == 6\n\ncheck(double)\n"
@@ -38,7 +44,23 @@ def test_a_chat_gives_the_whole_function() -> None:
 
 
 def test_what_does_not_end_is_ended() -> None:
-    assert not runs_to_its_end("while True: pass", seconds=1)
+    assert runs_to_its_end("while True: pass", seconds=1) is None
+
+
+def test_what_the_clock_stopped_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "runs_to_its_end", lambda source: runs_to_its_end(source, seconds=1))
+    prompts = tuple(Prompt(id, prompt=PROMPT, reference=Reference((TESTS,), "code")) for id in ("a", "b"))
+    task = task_by_rules(Workload("task", Path("task.jsonl"), prompts, "0"), None, run_code=True)
+    waits, right = "    import time; time.sleep(60)\n", "    return 2 * x\n"
+    traces = [[request(i, prompt_id=id, text=text) for i, id in enumerate("ab")] for text in (right, waits)]
+    check = check_task(task, {"arm": Outputs(*traces)})
+    assert (check.stopped, check.arms["arm"].paired.second.score) == (2, 0)
+    assert "2 programs were stopped by the clock" in "\n".join(lines_of(check))
+
+
+def test_processor_time_decides_and_not_how_busy_the_machine_is() -> None:
+    """Four programs at once on two busy cores take several times their own time."""
+    assert runs_to_its_end(f"import resource; assert {SECONDS} >= 5 * resource.getrlimit(resource.RLIMIT_CPU)[0] > 0")
 
 
 def test_memory_is_limited() -> None:

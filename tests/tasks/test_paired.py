@@ -77,6 +77,22 @@ def test_few_graded_changes_are_taken_for_whole_ones() -> None:
     assert difference_interval(differences) == (tango(2, 0, 100)[0], tango(0, 1, 100)[1])
 
 
+@pytest.mark.parametrize("n", [12, 40])
+def test_changes_that_are_all_alike_leave_room_for_others(n: int) -> None:
+    """Among all prompts there may be others than the few that were asked."""
+    low, high = difference_interval([-0.75] * n)
+    assert -1 < low < -0.75 - 1 / n / 2
+    assert -0.75 + 1 / n / 2 < high < 0
+    assert difference_interval([0.75] * n) == pytest.approx((-high, -low), abs=1e-6)
+
+
+@given(st.lists(st.floats(-1, 1).map(lambda d: round(d, 2)), min_size=1, max_size=40))
+def test_a_graded_interval_holds_its_difference(differences: list[float]) -> None:
+    low, high = difference_interval(differences)
+    assert low - 1e-6 <= fmean(differences) <= high + 1e-6
+    assert low < high
+
+
 @pytest.mark.parametrize(("n", "noise"), [(200, 0.0), (200, 0.05), (1_319, 0.02)])
 def test_the_drop_that_is_said_to_be_found_is_found_so_often(n: int, noise: float) -> None:
     drop = detectable_drop(n, noise, 0.5)

@@ -28,6 +28,13 @@ def workload(*references: Reference | None) -> Workload:
         ("contains", "Paris", "It is PARIS, of course", True),
         ("contains", "4", "There are 14", False),
         ("contains", "C++", "I like C++.", True),
+        ("contains", "4", "it is 4.5", False),
+        ("contains", "5", "it is 4.5", False),
+        ("contains", "5", "about .5 of it", False),
+        ("contains", "4", "4,000 of them", False),
+        ("contains", "4", "3,4,5", True),
+        ("contains", "4", "The answer is 4.", True),
+        ("contains", "4", "(4)", True),
         ("number", "1197", "3 were eaten, so 1,197 are left.", True),
         ("number", "1197", "1197.0", True),
         ("number", "1197", "#### 1197\nI hope that answers question 2", True),
@@ -59,6 +66,9 @@ def test_one_rule_may_take_the_place_of_the_prompts_own() -> None:
         (None, None, 'prompt "p0" has no right answer'),
         (Reference(("x",)), "number", "holds no number"),
         (Reference(("x",), "code"), None, "pass --run-code"),
+        # Every output holds nothing.
+        (Reference(("yes", "?!")), "contains", "marks and spaces alone"),
+        (Reference((" ... ",)), "exact", "marks and spaces alone"),
     ],
 )
 def test_what_cannot_be_scored_is_refused_before_anything_runs(
@@ -84,18 +94,20 @@ class TestCommand:
     def test_a_number_on_its_last_line_is_the_score(self) -> None:
         assert self.score('print("judging"); print(0.25)') == 0.25
 
+    def test_without_a_number_its_exit_code_is_the_score(self) -> None:
+        assert self.score("import sys; sys.exit(0)") == 1
+        assert self.score("import sys; sys.exit(1)") == 0
+        assert self.score('import sys; print("a warning", file=sys.stderr); print(0); sys.exit(1)') == 0
+
     @pytest.mark.parametrize(
         ("code", "said"),
         [
             ("print(7)", "printed the score 7"),
-            ('import sys; sys.exit("no such judge")', None),  # exit code 1 means wrong
+            ("import no_such_judge", "exit code 1 .*No module named"),  # a crash is no wrong answer
             ('import sys; print("out of credit", file=sys.stderr); sys.exit(2)', "exit code 2 .*out of credit"),
         ],
     )
-    def test_what_it_may_not_say_stops_the_verification(self, code: str, said: str | None) -> None:
-        if said is None:
-            assert self.score(code) == 0
-            return
+    def test_what_it_may_not_say_stops_the_verification(self, code: str, said: str) -> None:
         with pytest.raises(SpecbenchError, match=said):
             self.score(code)
 

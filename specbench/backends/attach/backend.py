@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from specbench.access import DIRECT, Access
-from specbench.backends.attach.counters import AttachedProbe, count
+from specbench.backends.attach.counters import count
 from specbench.backends.attach.engines import Engine, Told, recognise
 from specbench.backends.attach.evidence import Evidence, gather
 from specbench.backends.attach.server import AttachedServer, listening_pid
 from specbench.backends.base import Command, EngineOptions, Launch, ResolvedSettings
+from specbench.backends.counter_probe import CounterProbe
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.replay.dialect import OPENAI, Dialect
 from specbench.speculation import METHODS, UNKNOWN, Speculation
@@ -104,6 +105,7 @@ class AttachBackend:
         now = await find(base_url, known.access)
         if now.settings != known.settings:
             raise SpecbenchError(f"{base_url} is not the server that it was when the sweep began: it was restarted.")
+        remembered = now.engine.remembers(launch.speculation.method, now.evidence, self.reset)
         return ResolvedSettings(
             engine=f"SIMULATED {now.engine.name}" if now.is_simulated else now.engine.name,
             version=now.version,
@@ -116,10 +118,11 @@ class AttachBackend:
             },
             kv_capacity_tokens=now.told.kv_capacity_tokens,
             differences=() if launch.speculation.is_plain else tuple(self._differences()),
+            contaminated=() if remembered is None else (remembered,),
         )
 
     @asynccontextmanager
-    async def probe(self, base_url: str) -> AsyncIterator[AttachedProbe]:
+    async def probe(self, base_url: str) -> AsyncIterator[CounterProbe]:
         found = next(f for f in (self.baseline, self.speculative) if f is not None and f.url == base_url)
         async with count(base_url, found.access, found.engine, reset=self.reset) as probe:
             yield probe
@@ -129,11 +132,15 @@ class AttachBackend:
         if self.baseline is None or self.speculative is None:
             return []
         here, there = self.speculative.settings, self.baseline.settings
+        both = [name for name in here if name in there]
         found = [
             f"{name} is {here[name]!r}, on the baseline's server {there[name]!r}"
-            for name in here
-            if name in there and here[name] != there[name]
+            for name in both
+            if here[name] != there[name]
         ]
-        if not self.speculative.told.settings or not self.baseline.told.settings:
-            found.append("a server does not tell its settings, so whether both have the same is not known")
+        told = (self.speculative.told, self.baseline.told)
+        missing = {name for each in told for name in (*each.settings, *each.untold)}.difference(both)
+        if missing or not all(each.settings for each in told):
+            names = ", ".join(sorted(missing)) if all(each.settings for each in told) else "its settings"
+            found.append(f"a server does not tell {names}, so whether both have the same is not known")
         return found

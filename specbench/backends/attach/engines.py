@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from specbench.access import Access
 from specbench.backends import sglang_counters, vllm_counters
 from specbench.backends.attach import counters
 from specbench.backends.attach.evidence import Evidence
 from specbench.backends.base import EngineCounters
+from specbench.backends.sglang import running_limit
 from specbench.replay.dialect import (
     LLAMA_CPP,
     OPENAI,
@@ -29,12 +31,15 @@ class Told:
 
     method: `none`, one of METHODS, UNKNOWN for a name of the engine's own; None where it does not tell
     gamma:  None where it does not tell
-    settings: what has to be alike in two servers that are compared, by name; only what is known
+    settings: what has to be alike in two servers that are compared, by name; None is a value, what it does not tell is
+        missing
+    untold: names of what would have to be alike too, and is not told
     """
 
     method: str | None = None
     gamma: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    untold: tuple[str, ...] = ()
     kv_capacity_tokens: int | None = None
 
 
@@ -43,9 +48,11 @@ class Engine:
     """One kind of server.
 
     dialects: how to ask it, the most telling way first; servers and gateways refuse what they do not know
-    generated, finished, running, cache_use: its metrics of tokens made, requests ended, requests under way, and of the
+    generated, finished, running, kv_usage: its metrics of tokens made, requests ended, requests under way, and of the
         share of the KV cache in use; None where it has none
-    reset_path: POST there empties the prefix cache
+    reset: empties the prefix cache, or raises SpecbenchError
+    remembers: a clause where the method drafts from what earlier requests were answered, whether or not it is `reset`
+        before each measurement; None where it does not
     """
 
     name: str
@@ -56,10 +63,26 @@ class Engine:
     generated: str | None = None
     finished: str | None = None
     running: str | None = None
-    cache_use: str | None = None
-    reset_path: str | None = None
+    kv_usage: str | None = None
+    reset: Callable[[str, Access], Awaitable[None]] | None = None
+    remembers: Callable[[str, Evidence, bool], str | None] = lambda method, evidence, reset: None
     health_path: str = "/v1/models"
     count: Callable[[Metrics, Metrics, float | None], EngineCounters | None] = counters.nothing
+
+
+_VLLM_SETTINGS = {
+    "max_num_seqs": "scheduler_config",
+    "max_model_len": "model_config",
+    "dtype": "model_config",
+    "quantization": "model_config",
+    "tensor_parallel_size": "parallel_config",
+    "enable_prefix_caching": "cache_config",
+    "async_scheduling": "scheduler_config",
+}
+"""Name -> where it stands."""
+
+_LITERALS = {"True": True, "False": False, "None": None}
+"""How labels of a metric write them."""
 
 
 def _vllm_told(evidence: Evidence) -> Told:
@@ -71,32 +94,41 @@ def _vllm_told(evidence: Evidence) -> Told:
         positions = evidence.metrics.get("vllm:spec_decode_num_accepted_tokens_per_pos_total", {})
         gamma = len({dict(labels).get("position") for labels in positions}) or None
         labels_of_cache = dict(next(iter(evidence.metrics.get("vllm:cache_config_info", {})), ()))
-        settings = {
-            "max_model_len": next((m["max_model_len"] for m in evidence.models if "max_model_len" in m), None),
-            **{name: labels_of_cache.get(name) for name in ("enable_prefix_caching", "cache_dtype", "block_size")},
-        }
-        if evidence.has_metrics("vllm:spec_decode_num_drafts"):
-            return Told(UNKNOWN, gamma, _present(settings))
-        return Told("none", 0, _present(settings))
+        settings = _of(
+            {k: _LITERALS.get(v, v) for k, v in labels_of_cache.items()}, *_VLLM_SETTINGS, "cache_dtype", "block_size"
+        )
+        settings |= next((_of(m, "max_model_len") for m in evidence.models if "max_model_len" in m), {})
+        speculates = evidence.has_metrics("vllm:spec_decode_num_drafts")
+        method, gamma = (UNKNOWN, gamma) if speculates else ("none", 0)
+        return Told(method, gamma, settings, _missing(settings, _VLLM_SETTINGS))
     speculative = _section(config, "speculative_config")
-    scheduler, cache = _section(config, "scheduler_config"), _section(config, "cache_config")
-    model, parallel = _section(config, "model_config"), _section(config, "parallel_config")
-    capacity = cache.get("kv_cache_size_tokens")
+    settings = {k: v for name, where in _VLLM_SETTINGS.items() for k, v in _of(_section(config, where), name).items()}
+    capacity = _section(config, "cache_config").get("kv_cache_size_tokens")
     return Told(
         _known(speculative.get("method", "none")),
         speculative.get("num_speculative_tokens", 0),
-        _present(
-            {
-                "max_num_seqs": scheduler.get("max_num_seqs"),
-                "max_model_len": model.get("max_model_len"),
-                "dtype": model.get("dtype"),
-                "quantization": model.get("quantization"),
-                "tensor_parallel_size": parallel.get("tensor_parallel_size"),
-                "enable_prefix_caching": cache.get("enable_prefix_caching"),
-                "async_scheduling": scheduler.get("async_scheduling"),
-            }
-        ),
+        settings,
+        _missing(settings, _VLLM_SETTINGS),
         int(capacity) if capacity is not None and str(capacity).isdigit() else None,
+    )
+
+
+def _vllm_remembers(method: str, evidence: Evidence, reset: bool) -> str | None:
+    config = _section(_section(evidence.server_info, "vllm_config"), "speculative_config")
+    if method != "suffix" or config.get("suffix_decoding_max_cached_requests") == 0:
+        return None
+    return (
+        "vLLM looks suffix drafts up in its answers to all earlier requests, those of earlier measurements among them, "
+        'and nothing empties that: start it with "suffix_decoding_max_cached_requests": 0'
+    )
+
+
+def _sglang_remembers(method: str, evidence: Evidence, reset: bool) -> str | None:
+    if method != "ngram" or reset:
+        return None
+    return (
+        "SGLang looks ngram drafts up in its answers to all earlier requests, those of earlier measurements among "
+        "them: --allow-reset empties that before each"
     )
 
 
@@ -110,18 +142,23 @@ def _sglang_told(evidence: Evidence) -> Told:
     algorithm = str(info.get("speculative_algorithm") or "").lower()
     drafted = info.get("speculative_num_draft_tokens")
     gamma = info.get("speculative_num_steps") or (drafted - 1 if drafted else None)
-    names = ("context_length", "max_running_requests", "disable_radix_cache", "dtype", "quantization", "tp_size")
+    names = ("context_length", "disable_radix_cache", "dtype", "quantization", "tp_size")
+    # What it was asked for, `max_running_requests`, may be None or more than what it keeps to.
+    limit = running_limit(info)
+    settings = {**_of(info, *names), **({} if limit is None else {"running requests at most": limit})}
     return Told(
         _SGLANG_METHODS.get(algorithm, _known(algorithm)) if algorithm else "none",
         gamma if algorithm else 0,
-        _present({name: info.get(name) for name in names}),
+        settings,
+        _missing(settings, (*names, "running requests at most")),
         info.get("max_total_num_tokens"),
     )
 
 
 def _tgi_told(evidence: Evidence) -> Told:
     names = ("max_concurrent_requests", "max_total_tokens", "max_batch_total_tokens", "model_dtype")
-    return Told(settings=_present({name: evidence.info.get(name) for name in names}))
+    settings = _of(evidence.info, *names)
+    return Told(settings=settings, untold=_missing(settings, names))
 
 
 _LLAMA_CPP_METHODS = {"draft-simple": "draft_model", "draft-eagle3": "eagle3", "draft-mtp": "mtp", "none": "none"}
@@ -136,20 +173,19 @@ def _llama_cpp_told(evidence: Evidence) -> Told:
     method: str | None = named
     if named == "none":
         method = None if speculates is None else UNKNOWN if speculates else "none"
-    return Told(
-        method,
-        0 if method == "none" else None,
-        _present({"slots": evidence.props.get("total_slots"), "context per slot": generation.get("n_ctx")}),
-    )
+    settings = {**_of(evidence.props, "total_slots"), **_of(generation, "n_ctx")}
+    return Told(method, 0 if method == "none" else None, settings, _missing(settings, ("total_slots", "n_ctx")))
 
 
 def _reference_told(evidence: Evidence) -> Told:
     info = evidence.server_info
     names = ("max_batch_size", "max_model_len", "dtype", "verification", "threads")
+    settings = _of(info, *names)
     return Told(
         _known(info.get("method", UNKNOWN)),
         info.get("gamma"),
-        _present({name: info.get(name) for name in names}),
+        settings,
+        _missing(settings, names),
         info.get("kv_capacity_tokens"),
     )
 
@@ -162,8 +198,9 @@ VLLM_SERVER = Engine(
     generated="vllm:generation_tokens_total",
     finished="vllm:request_success_total",
     running="vllm:num_requests_running",
-    cache_use="vllm:kv_cache_usage_perc",
-    reset_path="/reset_prefix_cache",
+    kv_usage="vllm:kv_cache_usage_perc",
+    reset=vllm_counters.reset_prefix_cache,
+    remembers=_vllm_remembers,
     health_path="/health",
     count=vllm_counters.counters_between,
 )
@@ -177,14 +214,15 @@ SGLANG_SERVER = Engine(
     generated="sglang:generation_tokens_total",
     finished="sglang:num_requests_total",
     running="sglang:num_running_reqs",
-    cache_use="sglang:token_usage",
-    reset_path="/flush_cache",
-    count=lambda before, after, peak: sglang_counters.counters_between(before, after),
+    kv_usage="sglang:token_usage",
+    reset=sglang_counters.flush,
+    remembers=_sglang_remembers,
+    count=sglang_counters.counters_between,
 )
 
 TENSORRT_LLM_SERVER = Engine(
     "TensorRT-LLM",
-    lambda e: any("tensorrt" in owner for owner in e.owners) or "disaggregated_params" in e.server_info,
+    lambda e: e.is_tensorrt_llm,
     (TENSORRT_LLM, OPENAI),
 )
 """It tells nothing of its settings, and whoever reads its /metrics takes them from others: requests tell acceptance."""
@@ -250,8 +288,13 @@ def _known(method: str) -> str:
     return method if method in METHODS else UNKNOWN
 
 
-def _present(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value is not None}
+def _of(settings: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Those of the settings that are told."""
+    return {name: settings[name] for name in names if name in settings}
+
+
+def _missing(settings: Mapping[str, Any], names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in settings)
 
 
 def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
 
-from specbench.access import Access
+from specbench.access import Access, is_secret_name
 from specbench.errors import SpecbenchError
 from specbench.telemetry.prometheus import Metrics, parse
 
 TIMEOUT = 20.0
 """Seconds for one answer."""
-
-_SECRET_NAME = re.compile(
-    r"api_?key|secret|passw|credential|authorization|cookie|(^|_)token$|keyfile|environ|_env$", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +39,11 @@ class Evidence:
     @property
     def owners(self) -> set[str]:
         return {str(model.get("owned_by", "")).lower() for model in self.models}
+
+    @property
+    def is_tensorrt_llm(self) -> bool:
+        """By what it owns, or, behind a gateway that writes another name there, by what only its /server_info has."""
+        return any("tensorrt" in owner for owner in self.owners) or "disaggregated_params" in self.server_info
 
     def has_metrics(self, prefix: str) -> bool:
         return any(name.startswith(prefix) for name in self.metrics)
@@ -69,21 +69,22 @@ async def gather(url: str, access: Access) -> Evidence:
             raise SpecbenchError(f"{url} sends clients on to another address: give that one.")
         models = _object(text).get("data") if status == 200 else None
         known = [access.without_secrets(m) for m in models or () if isinstance(m, Mapping)]
+        paths = ("/version", "/server_info?config_format=json", "/info", "/props", "/slots")
+        *texts, slots = await asyncio.gather(*(_text(session, url + path) for path in paths))
+        version, server_info, info, props = (_clean(_object(text), access) for text in texts)
+        evidence = Evidence(
+            models=tuple(known),
+            server=server,
+            version=str(version["version"]) if "version" in version else None,
+            server_info=server_info,
+            info=info,
+            props=props,
+            slots=tuple(_clean(slot, access) for slot in _list(slots)),
+        )
         # TensorRT-LLM gives each iteration of its /metrics to one reader only, and that may be somebody's dashboard.
-        drains = any("tensorrt" in str(m.get("owned_by", "")).lower() for m in known)
-        paths = ("/version", "/server_info?config_format=json", "/info", "/props", "/slots", "/metrics")
-        texts = await asyncio.gather(*(_text(session, url + p) for p in paths if not (drains and p == "/metrics")))
-    version, server_info, info, props = (_clean(_object(text), access) for text in texts[:4])
-    return Evidence(
-        models=tuple(known),
-        server=server,
-        version=str(version["version"]) if "version" in version else None,
-        server_info=server_info,
-        info=info,
-        props=props,
-        slots=tuple(_clean(slot, access) for slot in _list(texts[4])),
-        metrics={} if drains else _metrics(texts[5]),
-    )
+        if evidence.is_tensorrt_llm:
+            return evidence
+        return replace(evidence, metrics=_metrics(await _text(session, f"{url}/metrics")))
 
 
 def refuse_locked(url: str, status: int, *, given: bool) -> None:
@@ -138,5 +139,5 @@ def _clean(value: Mapping[str, Any], access: Access) -> dict[str, Any]:
 
 def _without_secret_names(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {k: _without_secret_names(v) for k, v in value.items() if not _SECRET_NAME.search(str(k))}
+        return {k: _without_secret_names(v) for k, v in value.items() if not is_secret_name(str(k))}
     return [_without_secret_names(item) for item in value] if isinstance(value, list) else value

@@ -30,15 +30,16 @@ def throughput_against_speed(summary: RunSummary) -> Figure | None:
     cells = [c for c in summary.cells if c.per_user_tokens_per_s and c.output_tokens_per_s]
 
     def draw(axes: Any, panel: Sequence[CellSummary], styles: Styles) -> None:
-        front = _front((c.per_user_tokens_per_s or 0.0, c.output_tokens_per_s or 0.0, c.batch_size) for c in panel)
-        axes.plot(
-            *zip(*[p[:2] for p in front], strict=True), color=FAINT, linewidth=5, solid_capstyle="round", zorder=1
-        )
+        sound = [c for c in panel if c.is_sound]
+        front = _front((c.per_user_tokens_per_s or 0.0, c.output_tokens_per_s or 0.0, c.batch_size) for c in sound)
+        places = ([p[0] for p in front], [p[1] for p in front])
+        axes.plot(*places, color=FAINT, linewidth=5, solid_capstyle="round", zorder=1)
         _lines(axes, panel, styles, lambda c: c.per_user_tokens_per_s, lambda c: c.output_tokens_per_s)
         for x, y, batch_size in front:
             axes.annotate(str(batch_size), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=6, color=INK)
         axes.set(xlabel="tokens/s per user (1 / TPOT p50)", ylabel="output tokens/s")
-        axes.set(xlim=(0, 1.12 * front[0][0]), ylim=(0, 1.12 * front[-1][1]))
+        axes.set_xlim(0, 1.12 * max(c.per_user_tokens_per_s or 0.0 for c in panel))
+        axes.set_ylim(0, 1.12 * max(c.output_tokens_per_s or 0.0 for c in panel))
 
     return _by_workload(summary, cells, draw)
 
@@ -117,12 +118,17 @@ def _by_workload(
 
 
 def _lines(axes: Any, cells: Sequence[CellSummary], styles: Styles, x: _Value, y: _Value) -> None:
-    """One line per arm over its batch sizes or rates."""
+    """One line per arm over its batch sizes or rates; hollow where nothing may rest on a cell."""
     for arm, style in styles.items():
         of_arm = [c for c in cells if (c.method, c.gamma) == arm]
         line = sorted(of_arm, key=lambda c: (c.batch_size, c.request_rate or 0))
         if line:
             _line(axes, [x(c) for c in line], [y(c) for c in line], line[0].label, style)
+            hollow = [c for c in line if not c.is_sound]
+            axes.plot(
+                [x(c) for c in hollow], [y(c) for c in hollow], linestyle="", marker=style.marker, color=style.colour,
+                markerfacecolor="white", zorder=4,
+            )  # fmt: skip
 
 
 def _line(axes: Any, x: Sequence[float | None], y: Sequence[float | None], label: str, style: LineStyle) -> None:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from specbench.analysis.summary import RunSummary
 from specbench.report.drawing.canvas import add_legend, panels, styles_of, unique
+from specbench.report.end_to_end import Span, end_to_end, step_for
 from specbench.report.style import COLOURS, INK
 from specbench.store.measurement import Measurement
 from specbench.telemetry.sample import Sample
@@ -20,7 +21,7 @@ _MOST_SAMPLES = 1_500
 
 
 def over_time(summary: RunSummary, measurements: Sequence[Measurement]) -> Figure | None:
-    """Measurements end to end: the time between them (launches, warm-up) is not sampled. None without any sample."""
+    """Measurements end to end. None without any sample."""
     taken = [m for m in measurements if m.telemetry]
     if not taken:
         return None
@@ -29,17 +30,14 @@ def over_time(summary: RunSummary, measurements: Sequence[Measurement]) -> Figur
     figure, axes = panels(summary, [_HEIGHT, _HEIGHT], legend=len(arms) + (len(sources) if len(sources) > 1 else 0))
     memory, activity = axes
     series: dict[str, list[tuple[float, float | None, float | None, float | None]]] = {}
-    offset = 0.0
-    for m in taken:
-        begin, end = m.telemetry[0].time, m.telemetry[-1].time
-        for s in m.telemetry:
+    for span in end_to_end(taken):
+        for s in span.measurement.telemetry:
             if not (counted and s.source == "host"):
-                series.setdefault(s.source, []).append((offset + s.time - begin, *_figures(s, counted=counted)))
-        _shade(axes, offset, offset + end - begin, m, summary)
-        offset += end - begin
+                series.setdefault(s.source, []).append((span.place(s.time), *_figures(s, counted=counted)))
+        _shade(axes, span, summary)
     colours = cycle(COLOURS) if len(series) > 1 else (INK,)
     for colour, (source, rows) in zip(colours, series.items(), strict=False):
-        thinned = np.array(rows[:: max(1, len(rows) // _MOST_SAMPLES)], dtype=float)
+        thinned = np.array(rows[:: step_for(len(rows), _MOST_SAMPLES)], dtype=float)
         memory.plot(thinned[:, 0], thinned[:, 1], color=colour, label=source if len(series) > 1 else None)
         activity.plot(thinned[:, 0], thinned[:, 2], color=colour, linewidth=0.6)
         if counted:
@@ -65,16 +63,16 @@ def _figures(s: Sample, *, counted: bool) -> tuple[float | None, float | None, f
     return gib, s.sm_activity_percent if counted else s.utilization_percent, s.dram_activity_percent
 
 
-def _shade(axes: Sequence[Any], begin: float, end: float, m: Measurement, summary: RunSummary) -> None:
+def _shade(axes: Sequence[Any], span: Span, summary: RunSummary) -> None:
     """By method: plain decoding stays white."""
-    spec = m.cell.speculation
+    spec = span.measurement.cell.speculation
     style = styles_of(summary.cells).get((spec.name, spec.gamma))
     plain = spec.is_plain or style is None
     for i, each in enumerate(axes):
         known = {label for _, label in zip(*axes[0].get_legend_handles_labels(), strict=True)}
         each.axvspan(
-            begin,
-            end,
+            span.begin,
+            span.end,
             facecolor="white" if plain or style is None else style.colour,
             alpha=0.25,
             linewidth=0.4,

@@ -24,12 +24,7 @@ class KeyFigure:
 def key_figures(summary: RunSummary) -> list[KeyFigure]:
     """Of the cells that are enabled; where nothing is, of every speculative cell. Empty without one."""
     speculative = [c for c in summary.cells if c.is_speculative and c.status == "ok"]
-    decision = summary.decision
-    chosen = [
-        c
-        for c in speculative
-        if (c.method, c.gamma) == (decision.method, decision.gamma) and c.batch_size <= (decision.up_to_batch_size or 0)
-    ]
+    chosen = [c for c in speculative if summary.decision.enables(c)]
     cells = chosen or speculative
     if not cells:
         return []
@@ -46,7 +41,7 @@ def key_figures(summary: RunSummary) -> list[KeyFigure]:
 
 def _faster(cells: Sequence[CellSummary], what: str) -> KeyFigure | None:
     if cells[0].is_open_loop:
-        value = _range((c.latency_speedup for c in cells), "{:.2f}")
+        value = _range((c.latency_speedup for c in cells if not c.is_void), "{:.2f}")
         return KeyFigure("Latency, plain ÷ speculative", f"{value}×", f"mean end to end; {what}") if value else None
     value = _range((c.speedup for c in cells if c.is_evidence), "{:.2f}")
     return KeyFigure("Speedup", f"{value}×", f"output tokens/s over plain decoding; {what}") if value else None

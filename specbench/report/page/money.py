@@ -34,7 +34,7 @@ def money(summary: RunSummary) -> dict[str, Any]:
                 "plain": c.is_baseline,
                 "saving": c.saving_percent,
                 "shown": c.saving_percent is not None and (c.speedup_ci_low or 0) > 1,
-                "void": c.is_void,
+                "void": not c.is_sound,
                 "enabled": _is_enabled(c, summary),
             }
             for c in summary.cells
@@ -46,8 +46,7 @@ def money(summary: RunSummary) -> dict[str, Any]:
 def _is_enabled(c: CellSummary, summary: RunSummary) -> bool:
     """By the verdict; where that enables nothing, by its workload's own."""
     d = summary.decision if summary.decision.method is not None else summary.by_workload[c.workload]
-    enabled = (c.method, c.gamma) == (d.method, d.gamma) and c.batch_size <= (d.up_to_batch_size or 0)
-    return enabled and outcome(c) == "gain"
+    return d.enables(c) and outcome(c) == "gain"
 
 
 def _short(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from specbench.analysis.resources import resources
 from specbench.report import figures
+from specbench.report.end_to_end import end_to_end, step_for
 from specbench.store.measurement import Measurement
 from specbench.telemetry.sample import Sample
 
@@ -30,19 +31,16 @@ def telemetry(measurements: Sequence[Measurement]) -> dict[str, Any]:
 
     The time between measurements (launches, warm-up) is not sampled. Long runs are thinned.
     """
-    taken = [m for m in measurements if m.telemetry]
-    step = max(1, sum(len(m.telemetry) for m in taken) // _MOST_SAMPLES)
-    spans, samples, offset = [], defaultdict(list), 0.0
-    for m in taken:
-        begin, end = m.telemetry[0].time, m.telemetry[-1].time
-        spans.append(_span(m, offset, offset + end - begin))
+    step = step_for(sum(len(m.telemetry) for m in measurements), _MOST_SAMPLES)
+    spans, samples = [], defaultdict(list)
+    for span in end_to_end(measurements):
+        spans.append(_span(span.measurement, span.begin, span.end))
         seen: dict[str, int] = defaultdict(int)
-        for s in m.telemetry:
+        for s in span.measurement.telemetry:
             if seen[s.source] % step == 0:
                 values = [_rounded(read(s)) for read in READINGS.values()]
-                samples[s.source].append([round(offset + s.time - begin, 2), *values])
+                samples[s.source].append([round(span.place(s.time), 2), *values])
             seen[s.source] += 1
-        offset += end - begin
     return {"readings": [*READINGS], "spans": spans, "samples": samples}
 
 

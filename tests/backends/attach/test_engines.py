@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from specbench.access import Access
 from specbench.backends.attach.backend import find
@@ -101,7 +99,7 @@ def test_llama_cpp_says_none_in_its_properties_and_speculates_all_the_same() -> 
     props = {"default_generation_settings": {"params": {"speculative.types": "none"}, "n_ctx": 2048}, "total_slots": 4}
     told = LLAMA_CPP_SERVER.told(Evidence(props=props, slots=({"id": 0, "speculative": True},)))
     assert told.method == "unknown"
-    assert told.settings == {"slots": 4, "context per slot": 2048}
+    assert told.settings == {"total_slots": 4, "n_ctx": 2048}
     assert LLAMA_CPP_SERVER.told(Evidence(props=props, slots=({"speculative": False},))).method == "none"
     assert LLAMA_CPP_SERVER.told(Evidence(props=props)).method is None
 
@@ -132,23 +130,7 @@ def test_a_server_without_counters_reports_nothing_never_zero() -> None:
     assert under_way({}, VLLM_SERVER) is None
 
 
-async def fake(answers: dict[str, Any], *, headers: dict[str, str] | None = None) -> TestServer:
-    """A server that knows these paths alone."""
-
-    async def answer(request: web.Request) -> web.Response:
-        body = answers.get(request.path)
-        if body is None:
-            return web.Response(status=404, headers=headers)
-        return web.Response(text=body, headers=headers) if isinstance(body, str) else web.json_response(body)
-
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    server = TestServer(app)
-    await server.start_server()
-    return server
-
-
-async def test_tgi_and_llama_cpp_are_found_over_http() -> None:
+async def test_tgi_and_llama_cpp_are_found_over_http(fake: Any) -> None:
     tgi = await fake(
         {
             "/v1/models": {"data": [{**MODEL, "owned_by": "m"}]},
@@ -170,37 +152,39 @@ async def test_tgi_and_llama_cpp_are_found_over_http() -> None:
         },
         headers={"Server": "llama.cpp"},
     )
-    try:
-        found = await find(str(tgi.make_url("")).rstrip("/"))
-        assert (found.engine, found.version, found.told.method) == (TGI, "3.3.6", None)
-        assert found.told.settings == {"max_total_tokens": 4096}
-        found = await find(str(llama.make_url("")).rstrip("/"))
-        assert (found.engine, found.version, found.told.method) == (LLAMA_CPP_SERVER, "b7000", "unknown")
-        assert under_way(found.evidence.metrics, found.engine) == 1
-    finally:
-        await tgi.close()
-        await llama.close()
+    found = await find(tgi)
+    assert (found.engine, found.version, found.told.method) == (TGI, "3.3.6", None)
+    assert found.told.settings == {"max_total_tokens": 4096}
+    found = await find(llama)
+    assert (found.engine, found.version, found.told.method) == (LLAMA_CPP_SERVER, "b7000", "unknown")
+    assert under_way(found.evidence.metrics, found.engine) == 1
 
 
-async def test_what_a_server_tells_of_itself_holds_no_secret() -> None:
+async def test_what_a_server_tells_of_itself_holds_no_secret(fake: Any) -> None:
     key = "sk-0123456789"
-    server = await fake(
+    url = await fake(
         {
             "/v1/models": {"data": [{**MODEL, "owned_by": "sglang", "note": f"for {key}"}]},
             "/server_info": {
                 "internal_states": [],
                 "api_key": "another-key",
                 "vllm_env": {"X": "another-key"},
+                "aws_access_key_id": "another-key",
+                "private_key": "another-key",
+                "launch_command": "sglang serve --api-key another-key",
+                "nested": {"auth": "another-key", "dtype": "bfloat16"},
                 "greeting": f"hello {key}",
                 "tp_size": 2,
             },
         }
     )
-    try:
-        evidence = await gather(str(server.make_url("")).rstrip("/"), Access(secrets=(key,)))
-    finally:
-        await server.close()
-    assert evidence.server_info == {"internal_states": [], "greeting": "hello ***", "tp_size": 2}
+    evidence = await gather(url, Access(secrets=(key,)))
+    assert evidence.server_info == {
+        "internal_states": [],
+        "nested": {"dtype": "bfloat16"},
+        "greeting": "hello ***",
+        "tp_size": 2,
+    }
     assert key not in repr(evidence)
     assert "another-key" not in repr(evidence)
 

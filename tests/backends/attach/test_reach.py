@@ -45,6 +45,28 @@ def test_a_whole_header_is_a_secret_and_so_is_the_key_in_it() -> None:
     assert {"Bearer sk-0123456789", "sk-0123456789"} <= set(access.secrets)
 
 
+@pytest.mark.parametrize(
+    ("given", "value", "taken"),
+    [
+        ({"api_key_env": "KEY"}, "abc-123", False),
+        ({"header_env": {"Authorization": "KEY"}}, "Bearer abc-123", False),
+        ({"header_env": {"X-Api-Key": "KEY"}}, "abc-123", False),
+        ({"api_key_env": "KEY"}, "EMPTY", True),
+        ({"header_env": {"X-Team": "KEY"}}, "abc-123", True),
+        ({"api_key_env": "KEY"}, "abc-1234", True),
+    ],
+)
+def test_a_key_too_short_to_be_masked_is_refused_unless_it_is_a_placeholder(
+    given: dict[str, Any], value: str, taken: bool
+) -> None:
+    if taken:
+        assert any(value in header for header in access_to(REMOTE, config(**given), {"KEY": value}).headers.values())
+        return
+    with pytest.raises(SpecbenchError, match="the variable KEY holds a key of fewer than 8") as raised:
+        access_to(REMOTE, config(**given), {"KEY": value})
+    assert "abc-123" not in str(raised.value)
+
+
 @pytest.mark.parametrize("value", ["", "  ", "sk-0123\n456789", "schlüssel-0123"])
 def test_a_variable_that_holds_no_key_is_named_and_not_shown(value: str) -> None:
     with pytest.raises(SpecbenchError, match="the variable KEY is not set") as raised:

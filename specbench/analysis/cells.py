@@ -198,9 +198,7 @@ def _service(arm: Arm, pairs: Sequence[Pair], latency: Latencies, slo: Slo) -> d
 
 
 def _money(cell: CellSummary, baseline_tokens_per_s: float | None, economics: Economics) -> dict[str, Any]:
-    """A cell that is no evidence, or whose outputs diverge, saves nothing that anyone may count on; GPUs are saved where
-    a gain is shown.
-    """
+    """A cell that is no evidence, or gives other outputs, saves nothing to count on; GPUs are saved where it gains."""
     needed = gpus_needed(cell.output_tokens_per_s, economics)
     figures: dict[str, Any] = {
         "currency": economics.currency if economics.gpu_price is not None else None,

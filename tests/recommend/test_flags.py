@@ -143,7 +143,7 @@ def test_a_schedule_is_pasted_whatever_one_gamma_does() -> None:
     assert "1,4,4" in str(pasted("vllm", "ngram", gain=None).command)
 
 
-RUN = {
+RUN: dict[str, Any] = {
     "dtype": "bfloat16", "device": "cuda", "max_model_len": 8192, "tensor_parallel": 4, "quantization": "fp8",
     "memory_fraction": 0.85, "kv_cache": 1 << 30, "engine_arg": ["--enable-chunked-prefill --block-size 32"],
 }  # fmt: skip
@@ -164,7 +164,7 @@ def test_what_the_run_told_its_engine_is_told_again() -> None:
 
 
 def test_tensorrt_llms_settings_of_the_run_are_in_its_file() -> None:
-    run = {**RUN, "engine_arg": ["--log_level info", "moe_config.backend=TRTLLM"]}
+    run: dict[str, Any] = {**RUN, "engine_arg": ["--log_level info", "moe_config.backend=TRTLLM"]}
     made = pasted("tensorrt-llm", "ngram", backend="tensorrt-llm", **run)
     flags = dict(pairwise(words_of(made)))
     assert (flags["--max_seq_len"], flags["--tp_size"], flags["--log_level"]) == ("8192", "4", "info")

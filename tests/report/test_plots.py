@@ -114,7 +114,7 @@ def test_every_plot_names_the_machine_and_says_what_is_to_see(drawn: dict[str, P
 
 def hollow(figure: Figure) -> list[tuple[float, float]]:
     lines = [line for axes in figure.axes for line in axes.get_lines() if line.get_markerfacecolor() == "white"]
-    return [(float(x), float(y)) for line in lines for x, y in zip(*line.get_data(), strict=True)]
+    return [(x, y) for line in lines for x, y in np.asarray(line.get_data(), dtype=float).T.tolist()]
 
 
 @pytest.mark.parametrize("why", ["void", "divergent"])
@@ -130,7 +130,7 @@ def test_what_nothing_may_rest_on_is_hollow_and_on_no_front(tmp_path: Path, why:
         assert hollow(drawn["pareto"]) == shown
         assert len(hollow(drawn["cost"])) == len(shown)
         (axes,) = drawn["pareto"].axes
-        front = {tuple(map(float, p)) for p in zip(*axes.get_lines()[0].get_data(), strict=True)}
+        front = set(map(tuple, np.asarray(axes.get_lines()[0].get_data(), dtype=float).T.tolist()))
         assert (place in front) is (not shown)
 
 

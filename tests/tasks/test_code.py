@@ -52,8 +52,8 @@ def test_what_the_clock_stopped_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     prompts = tuple(Prompt(id, prompt=PROMPT, reference=Reference((TESTS,), "code")) for id in ("a", "b"))
     task = task_by_rules(Workload("task", Path("task.jsonl"), prompts, "0"), None, run_code=True)
     waits, right = "    import time; time.sleep(60)\n", "    return 2 * x\n"
-    traces = [[request(i, prompt_id=id, text=text) for i, id in enumerate("ab")] for text in (right, waits)]
-    check = check_task(task, {"arm": Outputs(*traces)})
+    before, after = ([request(i, prompt_id=id, text=text) for i, id in enumerate("ab")] for text in (right, waits))
+    check = check_task(task, {"arm": Outputs(before, after)})
     assert (check.stopped, check.arms["arm"].paired.second.score) == (2, 0)
     assert "2 programs were stopped by the clock" in "\n".join(lines_of(check))
 

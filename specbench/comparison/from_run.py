@@ -97,4 +97,4 @@ def _left_out(replicates: Sequence[CellSummary]) -> Iterator[str]:
     voiding = [mark for cell in replicates for mark in cell.marks if mark.code in VOIDING]
     counts = Counter(mark.code for mark in voiding)
     for code, text in {mark.code: mark.text for mark in voiding}.items():
-        yield f"{counts[code]} of {len(replicates)} replicates count for nothing. {text}"
+        yield f"{counts[code]} of {len(replicates)} replicates not counted. {text}"

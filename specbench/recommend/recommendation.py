@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -155,7 +155,7 @@ def recommend(
         else memory_cost(chosen.method, chosen.schedule.largest, cells, measurements, store.manifest["config"]),
         thumb_rules=check_rules(cells, measurements),
         excluded=evidence.excluded,
-        caveats=tuple(_caveats(evidence, summary)),
+        caveats=(*_caveats(evidence, summary), *(_unpredicted(rates) if chosen is None else ())),
         paste=None
         if chosen is None or fixed is None
         else paste(
@@ -167,6 +167,12 @@ def recommend(
             max(evidence.batch_sizes),
         ),
     )
+
+
+def _unpredicted(rates: Sequence[float]) -> Iterator[str]:
+    if rates:
+        written = ", ".join(f"{rate:g}" for rate in rates)
+        yield f"nothing is predicted at {written} requests/s: with nothing switched on there is nothing to compare"
 
 
 def _of(store: RunStore, workload: str | None) -> tuple[list[Measurement], RunSummary]:

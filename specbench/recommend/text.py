@@ -98,7 +98,10 @@ def _why_nothing(r: Recommendation) -> str:
             f"{r.decision.recommendation}, over all batch sizes measured."
         )
     if r.decision.recommendation == "NOT ENOUGH EVIDENCE":
-        return "no gain is shown, and none is ruled out: more launches (--replicates) would tell."
+        return (
+            "no arm is shown to gain from the smallest batch size on, and none is ruled out: more launches "
+            "(--replicates) would tell. Below, batch size by batch size."
+        )
     return "what gains is at batch sizes that the given concurrency never has, and there no gain is ruled out."
 
 

@@ -280,7 +280,7 @@ def test_a_cell_that_died_is_not_judged_and_says_why(sides: Sides, tmp_path: Pat
 
 def test_a_figure_that_is_void_on_both_sides_is_named_not_dropped(sides: Sides) -> None:
     a, b, _ = sides
-    reason = "5 of 5 replicates count for nothing. Void: the replaying client lagged."
+    reason = "5 of 5 replicates not counted. Void: the replaying client lagged."
     void = [
         replace(
             side,

@@ -46,7 +46,7 @@ def test_a_replicate_whose_client_lagged_has_no_times_but_its_acceptance_stands(
         assert [value is None for value in cell.figures[name]] == [False, False, True, False, False]
     assert cell.figures["mean_acceptance_length"] == (2.0,) * 5
     (sentence,) = cell.left_out
-    assert sentence.startswith("1 of 5 replicates count for nothing")
+    assert sentence.startswith("1 of 5 replicates not counted")
     assert "lagged by 200.0 ms" in sentence
 
 

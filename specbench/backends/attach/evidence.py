@@ -62,7 +62,8 @@ async def gather(url: str, access: Access) -> Evidence:
                 "authority that signed it: --ca-file FILE."
             ) from error
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
-            reason = access.redact(str(error)) or f"no answer within {TIMEOUT:g} s"
+            plainly = error.os_error.strerror if isinstance(error, aiohttp.ClientConnectorError) else str(error)
+            reason = access.redact(plainly or "") or f"no answer within {TIMEOUT:g} s"
             raise SpecbenchError(f"no server answers at {url} ({reason}). Start it first, or mend the URL.") from error
         refuse_locked(url, status, given=bool(access.secrets))
         if 300 <= status < 400:

@@ -40,6 +40,7 @@ def test_it_is_written_from_batch_size_to_gamma() -> None:
     [
         ("4", "expected a schedule such as schedule:1=4"),
         ("1=4,5=2", "expected a schedule"),
+        ("schedule:1=\N{ARABIC-INDIC DIGIT FOUR}", "expected a schedule"),
         ("2=4", "begins at batch size 1 and goes up; got 2=4"),
         ("1=4+1=2", "goes up"),
         ("1=0+4=0", "needs one gamma above 0"),
@@ -73,7 +74,8 @@ def test_a_sweep_takes_one_beside_fixed_gammas(tmp_path) -> None:  # type: ignor
     ("gamma", "sentence"),
     [
         (["fast"], "--gamma: expected a schedule such as"),
-        (["schedule:3=1"], "--gamma: a schedule begins at batch size 1"),
+        (["schedule:3=1"], r"--gamma: a schedule begins at batch size 1 and goes up; got 3=1\.$"),
+        (["schedule:x"], r"--gamma: expected a schedule [^;]*; got 'schedule:x'\.$"),
         (["schedule:1=1", "schedule:1=2"], "--gamma: one schedule at a time"),
         ([0], "--gamma: Input should be greater than or equal to 1"),
     ],

@@ -12,6 +12,7 @@ import aiohttp
 
 from specbench.access import DIRECT, Access
 from specbench.backends.base import EngineCounters
+from specbench.body import MOST_METRICS, read_text
 from specbench.errors import SpecbenchError
 from specbench.telemetry.prometheus import Metrics, scrape
 
@@ -58,9 +59,9 @@ async def _watch(base_url: str, gauge: str, probe: CounterProbe, access: Access)
     async with access.session(timeout=aiohttp.ClientTimeout(total=10)) as session:
         while True:
             await asyncio.sleep(KV_USAGE_INTERVAL)
-            with suppress(aiohttp.ClientError, asyncio.TimeoutError):
+            with suppress(aiohttp.ClientError, asyncio.TimeoutError, SpecbenchError):
                 async with session.get(f"{base_url}/metrics", allow_redirects=False) as response:
-                    seen = largest(gauge, await response.text())
+                    seen = largest(gauge, await read_text(response, MOST_METRICS))
                 probe.kv_usage_peak = max((v for v in (seen, probe.kv_usage_peak) if v is not None), default=None)
 
 

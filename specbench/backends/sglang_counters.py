@@ -13,6 +13,7 @@ from specbench.acceptance import AcceptanceCounts
 from specbench.access import DIRECT, Access
 from specbench.backends.base import EngineCounters
 from specbench.backends.counter_probe import CounterProbe, read_around
+from specbench.body import MOST_JSON, read_text
 from specbench.errors import SpecbenchError
 from specbench.telemetry.prometheus import CounterDelta, Metrics, counter_delta
 
@@ -43,7 +44,7 @@ async def flush(base_url: str, access: Access = DIRECT) -> None:
         async with access.session(timeout=aiohttp.ClientTimeout(total=2 * FLUSH_SECONDS)) as session:
             while True:
                 async with session.post(f"{base_url}/flush_cache", allow_redirects=False) as response:
-                    said = access.redact((await response.text()).strip())
+                    said = access.redact((await read_text(response, MOST_JSON)).strip())
                     status = response.status
                 if status == 200:
                     return

@@ -80,7 +80,7 @@ def recommend(
         store,
         workload=workload,
         concurrency=_concurrency(concurrency_histogram, mean_concurrency),
-        rates=_rates(numbers(request_rate, "--request-rate")) if request_rate else (),
+        rates=_rates(numbers(request_rate, "--request-rate")) if request_rate is not None else (),
         open_loop=RunStore.open(open_loop) if open_loop else None,
     )
     if not json_output:

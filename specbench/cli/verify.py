@@ -92,8 +92,8 @@ def verify(
     ),
     score_command: str | None = typer.Option(
         None,
-        help="Scores one output: reads a JSON line (id, prompt or messages, reference, output), prints 0 to 1 or exits "
-        "with 0 (right) or 1 (wrong, with nothing on its standard error).",
+        help="Scores one output: reads a JSON line (id, prompt or messages, reference, output), prints 0 to 1, or "
+        "nothing and exits with 0 (right) or 1 (wrong, with nothing on its standard error).",
         rich_help_panel=_TASK,
     ),
     run_code: bool = typer.Option(

@@ -18,6 +18,8 @@ from specbench.recommend.draws import Floats, Range
 from specbench.sweep.config import MAX_BATCH_SIZE
 
 _TAIL = 1e-9
+_SHOWN = 40
+"""Characters of a wrong value that a message repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +33,12 @@ class Concurrency:
     def of(cls, weights: Mapping[int, float], source: str) -> Concurrency:
         """Of any weights (shares, seconds, samples). Time without a request says nothing of speed and is left out."""
         busy = {size: weight for size, weight in sorted(weights.items()) if size > 0 and weight > 0}
-        total = math.fsum(busy.values())
-        if not total > 0:
+        if not busy:
             raise SpecbenchError(f"{source}: at no time is there a request. Give batch sizes above 0 with their share.")
-        return cls({size: weight / total for size, weight in busy.items()}, source)
+        # By the largest first: three weights of 1e308 add up to more than there is.
+        scaled = {size: scale for size, weight in busy.items() if (scale := weight / max(busy.values()))}
+        total = math.fsum(scaled.values())
+        return cls({size: scale / total for size, scale in scaled.items()}, source)
 
     @property
     def mean(self) -> float:
@@ -86,7 +90,7 @@ def read_histogram(path: Path) -> Concurrency:
         if not (0 <= number <= MAX_BATCH_SIZE and 0 <= share < math.inf):
             raise SpecbenchError(
                 f"{where}: expected a whole number of requests (0 to {MAX_BATCH_SIZE}) and its share of time, as in "
-                f"4,0.25; got {size!r} and {weight!r}."
+                f"4,0.25; got {_brief(size)} and {_brief(weight)}."
             )
         if number in weights:
             raise SpecbenchError(f"{where}: {number} is there twice. Add its shares up.")
@@ -95,16 +99,20 @@ def read_histogram(path: Path) -> Concurrency:
 
 
 def _csv_pairs(path: Path, text: str) -> Iterable[tuple[str, str, str]]:
-    rows = csv.reader(text.splitlines())
-    header = next(rows, None)
-    if header is None or [name.strip() for name in header] != ["concurrency", "share"]:
-        raise SpecbenchError(f"{path}:1: expected the header concurrency,share (or a JSON object); got {header}.")
-    for row in rows:
-        if row:
-            where = f"{path}:{rows.line_num}"
-            if len(row) != 2:
-                raise SpecbenchError(f"{where}: expected two values, as in 4,0.25; got {len(row)}.")
-            yield where, row[0].strip(), row[1].strip()
+    lines = text.splitlines()
+    if not lines or [name.strip() for name in lines[0].split(",")] != ["concurrency", "share"]:
+        got = _brief(lines[0]) if lines and lines[0] else "nothing"
+        raise SpecbenchError(f"{path}:1: expected the header concurrency,share (or a JSON object); got {got}.")
+    rows = csv.reader(lines[1:])
+    try:
+        for row in rows:
+            if row:
+                where = f"{path}:{rows.line_num + 1}"
+                if len(row) != 2:
+                    raise SpecbenchError(f"{where}: expected two values, as in 4,0.25; got {len(row)}.")
+                yield where, row[0].strip(), row[1].strip()
+    except csv.Error as error:
+        raise SpecbenchError(f"{path}:{rows.line_num + 1}: not CSV ({error}).") from error
 
 
 def _json_pairs(path: Path, text: str) -> Iterable[tuple[str, str, str]]:
@@ -113,8 +121,14 @@ def _json_pairs(path: Path, text: str) -> Iterable[tuple[str, str, str]]:
     except ValueError as error:
         line = getattr(error, "lineno", 1)
         raise SpecbenchError(f'{path}:{line}: not JSON ({error}). Write {{"1": 0.4, "8": 0.6}}.') from error
+    except RecursionError:
+        raise SpecbenchError(f'{path}:1: nested too deep to be read. Write {{"1": 0.4, "8": 0.6}}.') from None
     for size, weight in found:
-        yield f"{path}: {size!r}", size, str(weight)
+        yield f"{path}: {_brief(size)}", size, "a list or an object" if isinstance(weight, list) else str(weight)
+
+
+def _brief(text: str) -> str:
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}… ({len(text)} characters)"
 
 
 def gain_over(method: GammaByBatch, concurrency: Concurrency) -> tuple[Range, Floats]:

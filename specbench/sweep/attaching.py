@@ -63,8 +63,12 @@ async def _attach(
 ) -> Attached:
     assert config.url is not None
     url, baseline_url = base_url(config.url), config.baseline_url and base_url(config.baseline_url)
-    server = await find(url, access_to(url, config, environment))
-    baseline = await find(baseline_url, access_to(baseline_url, config, environment)) if baseline_url else None
+
+    async def ask(address: str) -> Found:
+        return await find(address, access_to(address, config, environment), config.ready_timeout)
+
+    server = await ask(url)
+    baseline = await ask(baseline_url) if baseline_url else None
     servers = [found for found in (baseline, server) if found is not None]
     _check_arms(server, baseline)
     resolved = config.model_copy(update={"target": _target(config, servers), **_speculation(config, server)})

@@ -35,6 +35,7 @@ from specbench.replay.arrivals import Arrival, parse_arrival
 from specbench.speculation import AGAIN, AS_DEPLOYED, BASELINE, DRAFTERLESS, METHODS, UNKNOWN, Speculation
 from specbench.store.atomic import replacing
 from specbench.sweep.attach_options import ATTACH, UNSHOWN, AttachOptions
+from specbench.sweep.secret_words import secret_setting
 from specbench.yaml_file import read_mapping
 
 MAX_TEMPERATURE = 2
@@ -171,9 +172,17 @@ class SweepConfig(AttachOptions):
     def _splits_into_words(cls, arguments: tuple[str, ...]) -> tuple[str, ...]:
         for argument in arguments:
             try:
-                shlex.split(argument)
+                words, wrong = shlex.split(argument), None
             except ValueError as error:
-                raise ValueError(f"no shell could split {argument} ({error}). Mind its quotation marks") from None
+                words, wrong = argument.split(), error
+            if secret := secret_setting(words):
+                raise ValueError(
+                    f"{secret} takes a secret, and a run writes its engine's command line down for anyone to read. Put "
+                    "it into the variable that the engine reads, such as HF_TOKEN for --hf-token, and export that; a "
+                    "server that specbench starts is asked without a key, so it needs no --api-key"
+                )
+            if wrong is not None:
+                raise ValueError(f"no shell could split {argument} ({wrong}). Mind its quotation marks")
         return arguments
 
     @model_validator(mode="after")
@@ -340,6 +349,6 @@ def _sentence(error: ValidationError, path: Path | None, overrides: Mapping[str,
         return f"{path}: unknown option {field!r}. Known: {', '.join(SweepConfig.model_fields)}."
     if first["type"] == "missing":
         return f"no {field} given. Pass {flag} FILE, or set {field} in --config."
-    if field in UNSHOWN:
+    if field in UNSHOWN or field == "engine_arg" or "; got " in reason:
         return f"{where}: {reason}."
     return f"{where}: {reason}; got {first['input']!r}."

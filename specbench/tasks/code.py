@@ -43,9 +43,13 @@ def runs_to_its_end(source: str, seconds: float = SECONDS) -> bool | None:
     """Whether the program reaches its last line within the limits of `run_program.py`; None where the clock stopped it.
 
     Its exit code alone says little: a program that calls sys.exit(0) in its first line has passed no test. So the
-    runner leaves a proof after it.
+    runner leaves a proof after it; what can still fake one is told in `run_program.py`.
     """
-    proof = secrets.token_hex(16)
+    proof = f"{secrets.token_hex(16)}\n".encode()
+    try:
+        asked = proof + source.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair: no Python source
+        return False
     with tempfile.TemporaryDirectory(prefix="specbench-code-") as folder:
         left = Path(folder) / "proof"
         with subprocess.Popen(
@@ -59,12 +63,12 @@ def runs_to_its_end(source: str, seconds: float = SECONDS) -> bool | None:
             start_new_session=True,
         ) as process:
             try:
-                process.communicate(f"{proof}\n{source}".encode(), timeout=seconds)
+                process.communicate(asked, timeout=seconds)
             except subprocess.TimeoutExpired:
                 return None
             finally:
-                _end_group(process.pid)
-        return left.is_file() and left.read_text() == proof
+                end_group(process.pid)
+        return left.is_file() and left.read_bytes() == proof
 
 
 @functools.cache
@@ -79,7 +83,8 @@ def without_network() -> tuple[str, ...]:
     return _NO_NETWORK if tried.returncode == 0 else ()
 
 
-def _end_group(pid: int) -> None:
+def end_group(pid: int) -> None:
+    """Ends what is left of the process group that `pid` leads or led."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -10,6 +10,7 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from specbench.access import DIRECT, Access
+from specbench.body import MOST_METRICS, read_text
 from specbench.errors import SpecbenchError
 
 Labels = frozenset[tuple[str, str]]
@@ -42,7 +43,7 @@ async def scrape(base_url: str, access: Access = DIRECT) -> Metrics:
         ):
             if response.status != 200:
                 raise SpecbenchError(f"{url} answered {response.status}: the server's metrics are switched off.")
-            return parse(await response.text())
+            return parse(await read_text(response, MOST_METRICS))
     except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
         raise SpecbenchError(f"cannot read {url}: {str(error) or type(error).__name__}.") from error
 

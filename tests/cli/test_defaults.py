@@ -11,7 +11,7 @@ from specbench.sweep.config import SweepConfig
 
 
 def test_sweep_help_shows_the_configurations_defaults(specbench) -> None:  # type: ignore[no-untyped-def]
-    shown = specbench("sweep", "--help", COLUMNS="200").stdout
+    shown = specbench("sweep", "--help", COLUMNS="500").stdout
     for name, value in (("gamma", "4"), ("batch-size", "1,4"), ("ready-timeout", "600s"), ("max-replicates", "20")):
         line = next(line for line in shown.splitlines() if re.match(rf"│ +--{name}\s", line))
         assert f"[default: {value}]" in line

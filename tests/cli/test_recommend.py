@@ -66,6 +66,7 @@ def test_too_little_evidence_is_exit_code_4(specbench: Any, tmp_path: Path) -> N
     ("arguments", "sentence"),
     [
         (("--request-rate", "0"), "--request-rate: expected requests per second above 0; got 0."),
+        (("--request-rate", ""), "--request-rate: expected names separated by commas; got ''."),
         (("--mean-concurrency", "-1"), "--mean-concurrency: expected more than 0"),
         (("--mean-concurrency", "2", "--concurrency-histogram", "x.csv"), "say the same: give one of them."),
         (("--concurrency-histogram", "nowhere.csv"), "nowhere.csv: No such file or directory."),

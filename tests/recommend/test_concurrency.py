@@ -43,7 +43,7 @@ def test_both_formats_mean_shares_of_busy_time(tmp_path: Path, text: str) -> Non
     ("text", "sentence"),
     [
         ("1,2\n", r"seen:1: expected the header concurrency,share"),
-        ("", r"seen:1: expected the header"),
+        ("", r"seen:1: expected the header .*; got nothing\.$"),
         ("concurrency,share\n1,2\n4,half\n", r"seen:3: expected a whole number .* got '4' and 'half'"),
         ("concurrency,share\n1.5,2\n", r"seen:2: .* got '1.5' and '2'"),
         ("concurrency,share\n1,-2\n", r"seen:2: .* got '1' and '-2'"),
@@ -54,12 +54,27 @@ def test_both_formats_mean_shares_of_busy_time(tmp_path: Path, text: str) -> Non
         ('{"1": true}', r"seen: '1': expected a whole number"),
         ('{"1": 2, "1": 3}', r"seen: '1': 1 is there twice"),
         ('{"1": 2,\n oops}', r"seen:2: not JSON"),
+        ('{"1": ' * 100_000, r"seen:1: nested too deep to be read"),
+        (
+            '{"1": ' + '{"a": ' * 400 + "1" + "}" * 401,
+            r"seen: '1': expected a whole .*; got '1' and 'a list or an object'",
+        ),
+        (
+            f"concurrency,share\n1,2\n{'9' * 5_000},1\n",
+            r"seen:3: expected .*; got '9{40}'… \(5000 characters\) and '1'\.$",
+        ),
+        (f"concurrency,share\n{'9' * 200_000},1\n", r"seen:2: not CSV"),
     ],
 )
 def test_a_mistake_is_one_sentence_with_its_place(tmp_path: Path, text: str, sentence: str) -> None:
     (file := tmp_path / "seen").write_text(text)
     with pytest.raises(SpecbenchError, match=sentence):
         read_histogram(file)
+
+
+def test_shares_that_add_up_to_more_than_there_is_are_shares_all_the_same(tmp_path: Path) -> None:
+    (file := tmp_path / "seen").write_text("concurrency,share\n1,1e308\n2,1e308\n4,1e308\n8,5e-324\n")
+    assert read_histogram(file).shares == pytest.approx({1: 1 / 3, 2: 1 / 3, 4: 1 / 3})
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -33,10 +33,40 @@ TESTS = "def check(candidate):\n    assert candidate(3) == 6\n\ncheck(double)\n"
         ("no code at all", False),
         ("    import sys; sys.exit(0)\n", False),
         ("    import os; os._exit(0)\n", False),
+        ("    return 2 * x  # \ud800\n", False),
     ],
 )
 def test_a_function_passes_where_its_tests_do(output: str, passes: bool) -> None:
     assert runs_to_its_end(program(PROMPT, output, TESTS)) is passes
+
+
+def test_a_proof_that_is_no_text_is_none() -> None:
+    assert not runs_to_its_end("import os, sys; open(sys.argv[1], 'wb').write(b'\\xff'); os._exit(0)")
+
+
+def test_the_proof_is_not_found_in_the_callers() -> None:
+    """A program that writes whatever 33 characters it finds there as its proof, and stops short of its end."""
+    search = """
+import gc, os, sys
+found, seen, frame = [sys.stdin.read().encode(), sys.stdin.buffer.peek()], set(), sys._getframe()
+todo = [frame, gc.get_objects()]
+while frame := frame.f_back:
+    todo += [frame, frame.f_globals, frame.f_locals]
+while todo and len(seen) < 200_000:
+    one = todo.pop()
+    if id(one) in seen:
+        continue
+    seen.add(id(one))
+    if isinstance(one, (str, bytes)) and len(one) in (32, 33):
+        found.append(one.encode(errors="replace") if isinstance(one, str) else one)
+    todo += gc.get_referents(one)
+hexadecimal = [one for one in found if len(one) in (32, 33) and set(one.strip()) <= set(b"0123456789abcdef")]
+if hexadecimal:
+    open(sys.argv[1], "wb").write(hexadecimal[0].strip() + b"\\n")
+os._exit(0)
+"""
+    assert not runs_to_its_end(search)
+    assert runs_to_its_end(search.replace("os._exit(0)", "assert len(seen) > 1_000 and not hexadecimal"))
 
 
 def test_a_chat_gives_the_whole_function() -> None:

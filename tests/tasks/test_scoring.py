@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from specbench.errors import SpecbenchError
@@ -78,6 +81,16 @@ def test_what_cannot_be_scored_is_refused_before_anything_runs(
         task_by_rules(workload(reference), rule, run_code=False)
 
 
+def has_ended(pid: int) -> bool:
+    """Within a few seconds; what nobody has waited for yet has ended too."""
+    until = time.monotonic() + 5
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 class TestCommand:
     def score(self, code: str, output: str = "some text", reference: Reference | None = None) -> float:
         task = task_by_command(workload(reference), f"{sys.executable} -c '{code}'")
@@ -94,7 +107,7 @@ class TestCommand:
     def test_a_number_on_its_last_line_is_the_score(self) -> None:
         assert self.score('print("judging"); print(0.25)') == 0.25
 
-    def test_without_a_number_its_exit_code_is_the_score(self) -> None:
+    def test_where_it_prints_nothing_its_exit_code_is_the_score(self) -> None:
         assert self.score("import sys; sys.exit(0)") == 1
         assert self.score("import sys; sys.exit(1)") == 0
         assert self.score('import sys; print("a warning", file=sys.stderr); print(0); sys.exit(1)') == 0
@@ -105,11 +118,37 @@ class TestCommand:
             ("print(7)", "printed the score 7"),
             ("import no_such_judge", "exit code 1 .*No module named"),  # a crash is no wrong answer
             ('import sys; print("out of credit", file=sys.stderr); sys.exit(2)', "exit code 2 .*out of credit"),
+            ("while True: print(1)", "printed more than 64 KiB .*alone on its last line"),
+            ('import sys\nwhile True: print("no", file=sys.stderr)', "printed more than 64 KiB"),
+            ('print("garbage")', "printed .garbage. for prompt .p0., which is no score.*print nothing and end with 0"),
+            ('print("1 2")', "printed .1 2. "),
+            ('print("0x1")', "printed .0x1. "),
+            ('print("g" * 1000)', "printed .g{80}. "),
+            ("import sys; print(sys.stdin.read())", "printed .{.id.: .p0"),
+            ('print("garbage"); raise SystemExit(1)', "printed .garbage. "),
+            ("import os; os.write(1, bytes([49, 255]))", "xff.* is not UTF-8"),
         ],
     )
     def test_what_it_may_not_say_stops_the_verification(self, code: str, said: str) -> None:
         with pytest.raises(SpecbenchError, match=said):
             self.score(code)
+
+    def test_what_it_left_running_is_ended_and_not_waited_for(self, tmp_path: Path) -> None:
+        left = tmp_path / "pid"
+        task = task_by_command(workload(None), f"sh -c 'sleep 333 & echo $! > {left}; echo 1'", seconds=20)
+        assert task.scores([("p0", "x")]) == {("p0", "x"): 1.0}
+        assert has_ended(int(left.read_text()))
+
+    def test_one_that_never_ends_is_ended(self) -> None:
+        command = f"{sys.executable} -c 'import time; time.sleep(333)'"
+        with pytest.raises(SpecbenchError, match=r"took more than 0\.2 s for prompt"):
+            task_by_command(workload(None), command, seconds=0.2).scores([("p0", "x")])
+
+    def test_half_of_a_surrogate_pair_and_a_long_output_come_through(self) -> None:
+        output = "\ud800" + "x" * 300_000
+        code = "import json, sys; sys.exit(json.loads(sys.stdin.readline())['output'] != '\\ud800' + 'x' * 300_000)"
+        task = task_by_command(workload(None), shlex.join([sys.executable, "-c", code]))
+        assert task.scores([("p0", output)]) == {("p0", output): 1.0}
 
     def test_a_command_that_is_not_there_is_named(self) -> None:
         with pytest.raises(SpecbenchError, match="nowhere-to-be-found does not start"):

@@ -10,7 +10,7 @@ from typing import Any
 from specbench.access import DIRECT, Access
 from specbench.backends.attach.counters import count
 from specbench.backends.attach.engines import Engine, Told, recognise
-from specbench.backends.attach.evidence import Evidence, gather
+from specbench.backends.attach.evidence import TIMEOUT, Evidence, gather
 from specbench.backends.attach.server import AttachedServer, listening_pid
 from specbench.backends.base import Command, EngineOptions, Launch, ResolvedSettings
 from specbench.backends.counter_probe import CounterProbe
@@ -43,9 +43,9 @@ class Found:
         return {"engine": self.engine.name, "version": self.version, **self.told.settings}
 
 
-async def find(url: str, access: Access = DIRECT) -> Found:
-    """Ask a server what it is. Raises SpecbenchError where nobody answers or the key is refused."""
-    evidence = await gather(url, access)
+async def find(url: str, access: Access = DIRECT, patience: float = TIMEOUT) -> Found:
+    """Ask a server what it is. Raises SpecbenchError where nobody answers in time or the key is refused."""
+    evidence = await gather(url, access, patience)
     engine = recognise(evidence)
     return Found(url, access, engine, engine.told(evidence), evidence)
 

@@ -11,11 +11,12 @@ from typing import Any
 import aiohttp
 
 from specbench.access import Access, is_secret_name
+from specbench.body import MOST_JSON, MOST_METRICS, read_text
 from specbench.errors import SpecbenchError
 from specbench.telemetry.prometheus import Metrics, parse
 
 TIMEOUT = 20.0
-"""Seconds for one answer."""
+"""Seconds for one answer at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,18 @@ class Evidence:
         return any(name.startswith(prefix) for name in self.metrics)
 
 
-async def gather(url: str, access: Access) -> Evidence:
-    """Ask the server. Raises SpecbenchError where nobody answers, or refuses the key: before anything is measured."""
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+async def gather(url: str, access: Access, patience: float = TIMEOUT) -> Evidence:
+    """Ask the server. Raises SpecbenchError where nobody answers, or refuses the key: before anything is measured.
+
+    patience: seconds for one answer, of which TIMEOUT at most are waited
+    """
+    seconds = min(TIMEOUT, patience)
+    timeout = aiohttp.ClientTimeout(total=seconds)
     async with access.session(timeout=timeout, headers={"Accept": "application/json"}) as session:
         try:
             async with session.get(f"{url}/v1/models", allow_redirects=False) as response:
-                status, server, text = response.status, response.headers.get("Server", ""), await response.text()
+                status, server = response.status, response.headers.get("Server", "")
+                text = await read_text(response, MOST_JSON)
         except aiohttp.ClientConnectorCertificateError as error:
             raise SpecbenchError(
                 f"the certificate of {url} is not trusted ({access.redact(str(error.certificate_error))}). Name the "
@@ -63,7 +69,7 @@ async def gather(url: str, access: Access) -> Evidence:
             ) from error
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
             plainly = error.os_error.strerror if isinstance(error, aiohttp.ClientConnectorError) else str(error)
-            reason = access.redact(plainly or "") or f"no answer within {TIMEOUT:g} s"
+            reason = access.redact(plainly or "") or f"no answer within {seconds:g} s"
             raise SpecbenchError(f"no server answers at {url} ({reason}). Start it first, or mend the URL.") from error
         refuse_locked(url, status, given=bool(access.secrets))
         if 300 <= status < 400:
@@ -85,7 +91,7 @@ async def gather(url: str, access: Access) -> Evidence:
         # TensorRT-LLM gives each iteration of its /metrics to one reader only, and that may be somebody's dashboard.
         if evidence.is_tensorrt_llm:
             return evidence
-        return replace(evidence, metrics=_metrics(await _text(session, f"{url}/metrics")))
+        return replace(evidence, metrics=_metrics(await _text(session, f"{url}/metrics", MOST_METRICS)))
 
 
 def refuse_locked(url: str, status: int, *, given: bool) -> None:
@@ -99,12 +105,12 @@ def refuse_locked(url: str, status: int, *, given: bool) -> None:
         raise SpecbenchError(f"{url} answers {status}, it lets nobody in without a key. {way_out}")
 
 
-async def _text(session: aiohttp.ClientSession, url: str) -> str:
-    """The body of a good answer; empty for any other."""
+async def _text(session: aiohttp.ClientSession, url: str, most: int = MOST_JSON) -> str:
+    """The body of a good answer; empty for any other. Raises SpecbenchError for one above `most` bytes."""
     try:
         async with session.get(url, allow_redirects=False) as response:
-            return await response.text() if response.status == 200 else ""
-    except (aiohttp.ClientError, asyncio.TimeoutError, OSError, UnicodeDecodeError):
+            return await read_text(response, most) if response.status == 200 else ""
+    except (aiohttp.ClientError, asyncio.TimeoutError, OSError):
         return ""
 
 
@@ -121,7 +127,7 @@ def _list(text: str) -> list[Mapping[str, Any]]:
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

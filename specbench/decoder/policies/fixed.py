@@ -81,7 +81,7 @@ class ConfidenceStop(FixedGamma):
 def read_steps(written: str) -> Steps:
     """`schedule:1=4+5=2+9=0`: 4 from batch size 1 on, 2 from 5 on, none from 9 on. Raises ValueError."""
     text = written.removeprefix(PREFIX)
-    if not re.fullmatch(r"\d{1,6}=\d{1,3}(\+\d{1,6}=\d{1,3})*", text):
+    if not re.fullmatch(r"[0-9]{1,6}=[0-9]{1,3}(\+[0-9]{1,6}=[0-9]{1,3})*", text):
         raise ValueError(
             f"expected a schedule such as {PREFIX}1=4+5=2+9=0 (gamma 4 from batch size 1 on, 2 from 5 on, off from "
             f"9 on); got {written!r}."

@@ -18,13 +18,18 @@ class Fake:
         self.servers: list[TestServer] = []
 
     async def __call__(self, answers: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> str:
-        """The new server's address. answers: by path a status, a text, or what becomes JSON; GET and POST alike"""
+        """The new server's address; GET and POST alike.
+
+        answers: by path a status, a text, the bytes of a 500, or what becomes JSON
+        """
 
         async def answer(request: web.Request) -> web.Response:
             self.asked.append(request.path)
             match answers.get(request.path, 404):
                 case int(status):
                     return web.Response(status=status, text=f"status {status}", headers=headers)
+                case bytes(body):
+                    return web.Response(status=500, body=body, content_type="text/plain", charset="utf-8")
                 case str(text):
                     return web.Response(text=text, headers=headers)
                 case body:

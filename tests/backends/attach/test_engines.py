@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from specbench.access import Access
+from specbench.backends.attach import evidence
 from specbench.backends.attach.backend import find
 from specbench.backends.attach.counters import between, under_way
 from specbench.backends.attach.engines import (
@@ -22,6 +27,7 @@ from specbench.backends.attach.engines import (
 )
 from specbench.backends.attach.evidence import Evidence, gather
 from specbench.errors import SpecbenchError
+from specbench.telemetry import prometheus
 from specbench.telemetry.prometheus import parse
 
 MODEL = {"id": "m", "object": "model"}
@@ -192,3 +198,49 @@ async def test_what_a_server_tells_of_itself_holds_no_secret(fake: Any) -> None:
 async def test_nobody_there_is_a_sentence() -> None:
     with pytest.raises(SpecbenchError, match=r"no server answers at http://127\.0\.0\.1:9 "):
         await gather("http://127.0.0.1:9", Access())
+
+
+async def test_an_answer_without_end_is_a_sentence_and_not_kept(monkeypatch: pytest.MonkeyPatch, fake: Any) -> None:
+    sent = 0
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        with suppress(ConnectionError):
+            while sent < 64 << 20:
+                await response.write(b'{"data": [' * 10_000)
+                sent += 100_000
+        return response
+
+    app = web.Application()
+    app.router.add_get("/v1/models", endless)
+    monkeypatch.setattr(evidence, "MOST_JSON", 1 << 20)
+    async with TestServer(app) as server:
+        with pytest.raises(SpecbenchError, match=r"/v1/models answers with more than 1 MiB"):
+            await gather(str(server.make_url("")).rstrip("/"), Access())
+    assert sent < 32 << 20
+
+
+async def test_a_long_reading_of_metrics_is_a_sentence(monkeypatch: pytest.MonkeyPatch, fake: Any) -> None:
+    url = await fake({"/metrics": "# no end\n" * 200_000})
+    monkeypatch.setattr(prometheus, "MOST_METRICS", 1 << 20)
+    with pytest.raises(SpecbenchError, match=r"/metrics answers with more than 1 MiB"):
+        await prometheus.scrape(url)
+
+
+async def test_what_is_not_utf_8_or_nested_without_end_tells_nothing(fake: Any) -> None:
+    found = await gather(await fake({"/v1/models": b"\xff\xfe broken", "/info": "[" * 100_000}), Access())
+    assert (found.models, found.info) == ((), {})
+
+
+async def test_a_silent_server_is_waited_for_as_long_as_was_said(fake: Any) -> None:
+    async def silent(request: web.Request) -> web.Response:
+        await asyncio.sleep(2)
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_get("/v1/models", silent)
+    async with TestServer(app) as server:
+        with pytest.raises(SpecbenchError, match=r"\(no answer within 0\.1 s\)"):
+            await find(str(server.make_url("")).rstrip("/"), patience=0.1)

@@ -58,7 +58,7 @@ def test_too_little_evidence_is_exit_code_4(specbench: Any, tmp_path: Path) -> N
     store(tmp_path / "run", {("ngram", 4): {1: 1.2, 4: 1.1}}, noise=0.2)
     done = specbench("recommend", "run", "--measure-schedule")
     assert done.returncode == 4, done.stderr
-    assert done.stdout.startswith("Not enough evidence: no gain is shown")
+    assert done.stdout.startswith("Not enough evidence: no arm is shown to gain")
     assert "there is no schedule to measure" in done.stderr
 
 

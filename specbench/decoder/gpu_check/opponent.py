@@ -45,5 +45,6 @@ def generate(pair: Pair, dtype: torch.dtype, device: torch.device, scale: Scale)
             seconds(lambda count=count: work(count), device, repeats=3, warm_up=1)  # type: ignore[misc]
             for count in (scale.steps + 1, 1)
         )
-        rate = batch_size * scale.steps / (longer - shorter)
-        yield Figure("transformers generate", pair.target, rate, "tokens/s", batch_size, 0, scale.context)
+        if longer > shorter:  # else the machine was busier than a few tokens take: no figure is better than a wrong one
+            rate = batch_size * scale.steps / (longer - shorter)
+            yield Figure("transformers generate", pair.target, rate, "tokens/s", batch_size, 0, scale.context)

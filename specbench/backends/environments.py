@@ -143,6 +143,11 @@ def engine_python(engine: str, device: str) -> Path:
     for environment in installed(engine):
         if environment.variant == variant:
             return environment.python
+    if (engine, variant) not in RECIPES and variant == "cpu" and (engine, "gpu") in RECIPES:
+        raise SpecbenchError(
+            f"specbench does not install {engine} for --device cpu. Take --device cuda, or name what has it: "
+            "--python PATH or --container IMAGE."
+        )
     flag = " --cpu" if variant == "cpu" else ""
     raise SpecbenchError(
         f"{engine} is not installed for --device {device}. Run `specbench backend install {engine}{flag}`, "

@@ -57,32 +57,22 @@ class ModelShape:
             (text[name] for name in ("num_experts", "num_local_experts", "n_routed_experts") if text.get(name)), 0
         )
         dense = hidden * 3 * _size(text, "intermediate_size")
-        if not count:
-            return cls(
-                layers,
-                heads,
-                kv_heads,
-                head_dim,
-                hidden,
-                float(layers * (attention + dense) + head),
-                weight_bytes=weight_bytes,
-                kv_bytes=kv_bytes,
-            )
-        width = _size(text, "moe_intermediate_size", _size(text, "intermediate_size"))
         plain = min(layers, int(text.get("first_k_dense_replace") or len(text.get("mlp_only_layers") or ())))
+        sparse = layers - plain if count else 0
+        width = _size(text, "moe_intermediate_size", _size(text, "intermediate_size")) if count else 0
         always = hidden * (count + 3 * width * int(text.get("n_shared_experts") or 0))
         return cls(
-            layers,
-            heads,
-            kv_heads,
-            head_dim,
-            hidden,
-            float(layers * attention + plain * dense + (layers - plain) * always + head),
-            float((layers - plain) * count * 3 * hidden * width),
-            _size(text, "num_experts_per_tok"),
-            int(count),
-            weight_bytes,
-            kv_bytes,
+            layers=layers,
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            hidden=hidden,
+            shared=float(layers * attention + (layers - sparse) * dense + sparse * always + head),
+            experts=float(sparse * count * 3 * hidden * width),
+            routed=_size(text, "num_experts_per_tok") if count else 1,
+            expert_count=int(count) or 1,
+            weight_bytes=weight_bytes,
+            kv_bytes=kv_bytes,
         )
 
     @property

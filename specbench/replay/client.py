@@ -11,6 +11,8 @@ from typing import Any
 import aiohttp
 
 from specbench.access import DIRECT, Access
+from specbench.body import MOST_JSON, read_text
+from specbench.errors import SpecbenchError
 from specbench.replay.dialect import VLLM, Dialect
 from specbench.replay.raw_log import RawEvent, RawLog
 from specbench.replay.records import RequestTrace
@@ -78,6 +80,8 @@ class StreamingClient:
         transcript = Transcript(self._dialect, self._access.redact)
         try:
             await self._stream(spec, transcript, moments)
+        except SpecbenchError as error:  # an answer without end
+            transcript.fail(str(error))
         except asyncio.TimeoutError:
             transcript.fail(f"the server did not finish within {self._timeout:g} s.")
         except aiohttp.ClientConnectorError as error:
@@ -93,12 +97,12 @@ class StreamingClient:
         # A redirect would carry the headers to somebody else, and be measured with the answer.
         async with self._session.post(url, json=body, trace_request_ctx=moments, allow_redirects=False) as response:
             if response.status != 200:
-                answer = self._access.redact((await response.read()).decode(errors="replace"))
+                answer = self._access.redact(await read_text(response, MOST_JSON))
                 retry = response.headers.get("Retry-After")
                 after = f" (retry after {retry})" if retry else ""
                 transcript.fail(f"the server answered {response.status}{after}: {_reason(answer)}")
             elif response.content_type != "text/event-stream":
-                answer = self._access.redact(await response.text(errors="replace"))[:EXCERPT]
+                answer = self._access.redact(await read_text(response, MOST_JSON))[:EXCERPT]
                 transcript.fail(f"the server answered {response.content_type} instead of a stream: {answer}")
             else:
                 await self._follow(response, spec.index, transcript)

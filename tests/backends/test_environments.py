@@ -97,6 +97,11 @@ def test_a_recipe_may_put_other_packages_in_the_place_of_what_the_engine_asks_fo
             engine_python("toy", device)
 
 
+def test_an_installation_that_there_is_not_is_not_advised() -> None:
+    with pytest.raises(SpecbenchError, match="does not install sglang for --device cpu. Take --device cuda"):
+        engine_python("sglang", "cpu")
+
+
 def test_an_engine_that_does_not_import_is_not_ready(wheels: Path) -> None:
     write_wheel(wheels, "toy_engine", "import no_such_module")
     with pytest.raises(SpecbenchError, match="could not import toy_engine: ModuleNotFoundError: No module named"):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
+from driving import run, tokens
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ from specbench.decoder.load import load_engine
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.models.prefill import prefill
 from specbench.decoder.policies.base import Step
-from specbench.decoder.request import Request, StepOutput
+from specbench.decoder.request import Request
 from specbench.decoder.sampling import SamplingParams
 
 BATCH_SIZES, MAX_TOKENS, MAX_LENGTH = (1, 3, 8), 48, 80
@@ -80,21 +81,6 @@ def plain(make: Make) -> Callable[[SamplingParams], dict[str, list[int]]]:
 
 def requests(params: SamplingParams) -> list[Request]:
     return [Request(str(i), list(text.encode()), replace(params, seed=50 + i)) for i, text in enumerate(TEXTS)]
-
-
-def run(engine: Engine, requests: Iterable[Request]) -> dict[str, list[StepOutput]]:
-    outputs: dict[str, list[StepOutput]] = {}
-    for request in requests:
-        engine.add(request)
-        outputs[request.id] = []
-    while engine.has_work:
-        for output in engine.step():
-            outputs[output.request_id].append(output)
-    return outputs
-
-
-def tokens(outputs: dict[str, list[StepOutput]]) -> dict[str, list[int]]:
-    return {id: [token for step in steps for token in step.token_ids] for id, steps in outputs.items()}
 
 
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from driving import run, tokens
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from specbench.decoder.cache import KVCache
 from specbench.decoder.engine import Engine
 from specbench.decoder.load import load_engine
 from specbench.decoder.models.prefill import prefill
-from specbench.decoder.request import Request, RequestFailed, StepOutput
+from specbench.decoder.request import Request, RequestFailed
 from specbench.decoder.sampling import SamplingParams
 
 BATCH_SIZES, GAMMAS, MAX_TOKENS = (1, 3, 8), (1, 2, 3, 5), 25
@@ -64,22 +65,6 @@ def requests(*params: SamplingParams) -> list[Request]:
 
 def _fields(params: SamplingParams) -> dict[str, Any]:
     return {name: getattr(params, name) for name in SamplingParams.__dataclass_fields__}
-
-
-def run(engine: Engine, requests: Iterable[Request]) -> dict[str, list[StepOutput]]:
-    """All requests at once (more than the engine's rows wait), to their end."""
-    outputs: dict[str, list[StepOutput]] = {}
-    for request in requests:
-        engine.add(request)
-        outputs[request.id] = []
-    while engine.has_work:
-        for output in engine.step():
-            outputs[output.request_id].append(output)
-    return outputs
-
-
-def tokens(outputs: dict[str, list[StepOutput]]) -> dict[str, list[int]]:
-    return {id: [token for step in steps for token in step.token_ids] for id, steps in outputs.items()}
 
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=MAX_TOKENS, ignore_eos=True)

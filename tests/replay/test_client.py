@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,18 @@ async def test_errors_of_other_shapes_are_quoted_too(serve: Any, body: str):
     error = await error_of(await serve(busy))
     assert error.startswith("the server answered 429: ")
     assert "busy" in error
+
+
+async def test_an_answer_without_end_is_not_kept(serve: Any):
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=500)
+        await response.prepare(request)
+        with suppress(ConnectionError):
+            while True:
+                await response.write(bytes(1 << 20))
+        return response
+
+    assert "answers with more than 16 MiB" in await error_of(await serve(endless))
 
 
 async def test_a_server_that_does_not_stream_is_named(serve: Any):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from specbench.analysis.acceptance import PooledAcceptance, from_counters
 from specbench.analysis.degenerate import degeneracy
@@ -13,7 +14,7 @@ from specbench.replay.records import RequestTrace
 from specbench.store.measurement import Cell, Measurement
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Arm:
     """A cell with all its measurements, and per well ended measurement its throughput (by id)."""
 
@@ -38,7 +39,9 @@ class Arm:
         """Requests that acceptance is taken from: neither failed nor degenerate."""
         return [t for t in self.traces if t.error is None and degeneracy(t) is None]
 
+    @cached_property
     def latencies(self) -> Latencies:
+        """Of the requests in steady state. A baseline's are asked for by every arm beside it."""
         return latencies([t for m in self.ok for t in steady_requests(m.traces, self.throughputs[m.id].window)])
 
     def counters(self) -> PooledAcceptance | None:

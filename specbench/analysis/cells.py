@@ -68,9 +68,9 @@ def summarize_cell(
         return CellSummary(**identity, status="failed", equivalence_detail=equivalence.detail)
     pairs = pair(arm.ok, baseline.ok) if baseline and not cell.speculation.is_baseline else []
     gain = speedup(pairs, {**arm.throughputs, **(baseline.throughputs if baseline else {})}, over_replicates)
-    latency = arm.latencies()
+    latency = arm.latencies
     acceptance = CellAcceptance.of(arm)
-    plain = baseline.latencies() if baseline else None
+    plain = baseline.latencies if baseline else None
     launches = [settings[m.launch] for a in (arm, baseline) if a for m in a.ok if m.launch in settings]
     summary = CellSummary(
         **identity,

@@ -98,7 +98,7 @@ def test_a_recipe_may_put_other_packages_in_the_place_of_what_the_engine_asks_fo
 
 
 def test_an_installation_that_there_is_not_is_not_advised() -> None:
-    with pytest.raises(SpecbenchError, match="does not install sglang for --device cpu. Take --device cuda"):
+    with pytest.raises(SpecbenchError, match=r"does not install sglang for --device cpu\. Take --device cuda"):
         engine_python("sglang", "cpu")
 
 

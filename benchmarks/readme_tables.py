@@ -139,16 +139,32 @@ def compare_table() -> str:
     return table(head, rows)
 
 
-def gate_table() -> str:
-    """What the gate says of real runs of the reference decoder, from benchmarks/gate_on_reference.py."""
-    report = json.loads((RESULTS / "gate_on_reference.json").read_text("utf-8"))
-    rows = []
-    for name, said in report["gates"].items():
-        for found in said["findings"]:
-            known = found["change"] is not None and found["low"] is not None
-            change = f"{found['change'] - 1:+.1%} [{found['low'] - 1:+.1%}, {found['high'] - 1:+.1%}]" if known else "–"
-            rows.append((name, found["about"], change, found["outcome"], f"{said['verdict']}, {said['exit_code']}"))
-    return table(("candidate", "about", "change [95 %]", "outcome", "verdict, exit code"), rows)
+def fit_grid_table() -> str:
+    """Predictions of the cells that a fit left out, on a grid of others, from benchmarks/fit_public_grid.py."""
+    report = json.loads((RESULTS / "fit_public_grid.json").read_text("utf-8"))
+    return table(_FIT_HEAD, [_fit_row(r) for r in report["results"]])
+
+
+def fit_runs_table() -> str:
+    """The same on our own runs, from benchmarks/fit_recorded_runs.py."""
+    report = json.loads((RESULTS / "fit_recorded_runs.json").read_text("utf-8"))
+    rows = [(run["run"], *_fit_row(r)) for run in report["runs"] for r in run["results"]]
+    return table(("run", *_FIT_HEAD), rows)
+
+
+_FIT_HEAD = ("fitted cells", "mean error: throughput, speedup", "90 % intervals that hold",
+             "throughput lost by the gamma predicted best: mean, worst")  # fmt: skip
+
+
+def _fit_row(r: Mapping[str, Any]) -> tuple[str, ...]:
+    splits = f", {r['splits']} times" if r["splits"] > 1 else ""
+    speedup = r["speedup_mape_percent"]
+    return (
+        f"{r['cells']} of {r['of']}: {r['choice']}{splits}",
+        f"{r['mape_percent']:.1f} %, " + ("–" if speedup is None else f"{speedup:.1f} %"),
+        f"{r['coverage_percent']:.0f} % of {r['held_out']}",
+        f"{r['regret_percent']:.1f} %, {r['worst_regret_percent']:.1f} %",
+    )
 
 
 def sampling_table() -> str:
@@ -221,13 +237,14 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "client": client_table,
     "decision": decision_table,
     "compare-errors": compare_table,
-    "gate": gate_table,
+    "fit-grid": fit_grid_table,
+    "fit-runs": fit_runs_table,
     "sampling": sampling_table,
     "profile": profile_table,
     "verify-vllm": lambda: verify_table("verify-vllm"),
     "drafters": head_table,
 }
-PAGES = ("README.md", "docs/results.md", "docs/training.md", "docs/methodology.md", "docs/compare.md", "docs/gate.md")
+PAGES = ("README.md", "docs/results.md", "docs/training.md", "docs/methodology.md", "docs/compare.md", "docs/fit.md")
 _MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 
 

@@ -48,8 +48,9 @@ def read(run: str) -> tuple[list[Observation], float]:
     """Its cells, and the noise of one launch: standard deviation of ln throughput."""
     record = json.loads((ROOT / "reports" / run / "report.json").read_text(encoding="utf-8"))
     cells = [c for c in record["cells"] if c["output_tokens_per_s"]]
+    told = [ratio_spread(c) for c in cells if c["gamma"] and _says_something(c)]
     # A ratio has the noise of two cells.
-    noise = math.sqrt(np.mean([ratio_spread(c) ** 2 for c in cells if c["gamma"]]) / 2)
+    noise = math.sqrt(np.mean(np.square(told)) / 2)
     shares = drafted_shares(cells)
     output = float(record["manifest"]["config"]["max_tokens"])
     return [_observation(c, output, noise, shares) for c in cells], noise
@@ -62,6 +63,11 @@ def ratio_spread(c: Mapping[str, Any]) -> float:
     if n == 1:
         return half_width / 1.96
     return half_width * math.sqrt(n) / float(student.ppf(0.975, n - 1))
+
+
+def _says_something(c: Mapping[str, Any]) -> bool:
+    """Whether an interval from within one launch is one (`CellSummary.has_interval`)."""
+    return bool(c["replicates"] > 1 or c["speedup_ci_high"] <= 10 * c["speedup_ci_low"])
 
 
 def drafted_shares(cells: Iterable[Mapping[str, Any]]) -> dict[str, float]:

@@ -22,7 +22,8 @@ from specbench.analysis.marks import VOIDING
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-METHODS = {"ngram": "n-gram", "draft_model": "draft model", "eagle3": "EAGLE-3"}
+METHODS = {"ngram": "n-gram", "draft_model": "draft model", "eagle3": "EAGLE-3", "eagle": "EAGLE-1", "medusa": "Medusa",
+           "mtp": "MTP"}  # fmt: skip
 
 Row = Mapping[str, str]
 
@@ -167,6 +168,52 @@ def _fit_row(r: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def until_confident_table() -> str:
+    """Cells that a sweep takes which chooses them, on grids measured whole, from benchmarks/until_confident.py."""
+    report = json.loads((RESULTS / "until_confident.json").read_text("utf-8"))
+    rows = [
+        (
+            r["grid"], r["how"], f"{r['launch_cost']:g} cells",
+            f"{r['cells']} of {r['of']} ({r['share_percent']:.0f} %)",
+            str(r["starts"]), r["ended"], f"{r['settled']} of {r['places']}",
+            f"{r['same_arm']}, {r['as_good']} of {r['places']}",
+            f"{r['regret_percent']:.1f} %, {r['worst_regret_percent']:.1f} %",
+        )
+        for r in report["replays"]
+    ]  # fmt: skip
+    head = ("grid", "until", "a start costs", "cells", "starts", "ended", "places sure to 95 %",
+            "same arm as the whole grid, or as good", "throughput lost: mean, worst")  # fmt: skip
+    return table(head, rows)
+
+
+def known_worlds_table() -> str:
+    """How often what it calls sure is wrong, on grids of known truth, from the same script."""
+    report = json.loads((RESULTS / "until_confident.json").read_text("utf-8"))
+    rows = [
+        (
+            f"{w['noise_percent']:g} %", f"{w['worlds']} of 24 cells", f"{w['share_percent']:.0f} %",
+            f"{w['sure']} of {w['places']}", f"{w['wrong_percent']:.1f} %", f"{w['worst_regret_percent']:.1f} %",
+        )
+        for w in report["known_truth"]
+    ]  # fmt: skip
+    head = ("noise of a cell", "grids", "cells measured", "places called sure", "of these wrong",
+            "throughput lost, worst")  # fmt: skip
+    return table(head, rows)
+
+
+def simulator_speed_table() -> str:
+    """What the fleet simulator gets through on one core, from benchmarks/simulator_speed.py."""
+    rows = [
+        (
+            r["case"], r["policy"], f"{r['requests']:,}", f"{r['mean_batch']:.1f}", f"{r['seconds']:.1f} s",
+            f"{r['requests_per_s']:,}", f"{r['peak_memory_mb']:,} MB",
+        )
+        for r in json.loads((RESULTS / "simulator_speed.json").read_text("utf-8"))
+    ]  # fmt: skip
+    head = ("fleet", "policy", "requests", "sequences in a step", "took", "requests/s", "peak memory")
+    return table(head, rows)
+
+
 def sampling_table() -> str:
     """Draws until the frequency test finds a planted bug, from benchmarks/sampling_power.py."""
     report = json.loads((RESULTS / "sampling_power.json").read_text("utf-8"))
@@ -211,10 +258,27 @@ def verify_table(run: str) -> str:
     return table(("arm", "test", "n", "p", "p (Holm)", "TV [95 %]"), rows)
 
 
+def trees_table() -> str:
+    """Tokens per step of chains, trees and ways of verifying, from benchmarks/draft_trees.py."""
+    report = json.loads((RESULTS / "draft_trees.json").read_text("utf-8"))
+    rows = [
+        (
+            METHODS[r["method"]],
+            f"`{r['tree']}`",
+            str(r["nodes"]),
+            f"{r['temperature']:g}",
+            r["verification"] if r["temperature"] else "greedy",
+            f"{r['tokens_per_step']:.2f} [{r['low']:.2f}, {r['high']:.2f}]",
+        )
+        for r in report["results"]
+    ]
+    return table(("drafter", "draft", "nodes", "temperature", "verification", "tokens per step [95 %]"), rows)
+
+
 def head_table() -> str:
     """Acceptance of the demo drafters on prompts that they were not trained on."""
     rows = []
-    for method in ("eagle3", "draft_model"):
+    for method in ("eagle3", "eagle", "mtp", "medusa", "draft_model"):
         report = json.loads((ROOT / "specbench" / "demo" / "weights" / f"{method}.json").read_text("utf-8"))
         for name, row in report["acceptance"].items():
             sound = row["prompts"] - row["loops_left_out"]
@@ -223,6 +287,19 @@ def head_table() -> str:
             rows.append((METHODS[method], name, f"{sound} of {row['prompts']}", length, by_position))
     head = ("drafter", "prompts of", "answers without a loop", "tokens per step at γ 3", "accepted by position")
     return table(head, rows)
+
+
+def kernel_table() -> str:
+    """What the decoder's kernels take of two GPUs, from benchmarks/compile_kernels.py."""
+    kernels = json.loads((RESULTS / "kernels.json").read_text("utf-8"))["kernels"]
+    found = {(k["kernel"], k["capability"]): k for k in kernels}
+    rows = []
+    for name in dict.fromkeys(k["kernel"] for k in kernels):
+        both = found[name, 80], found[name, 90]
+        taken = [str(k[key]) for k in both for key in ("registers", "shared_bytes", "spilled_bytes")]
+        rows.append((name, str(both[0]["warps"]), *taken))
+    told = ("registers", "shared bytes", "spilled bytes")
+    return table(("kernel", "warps", *(f"{gpu}: {what}" for gpu in ("A100", "H100") for what in told)), rows)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -239,12 +316,20 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "compare-errors": compare_table,
     "fit-grid": fit_grid_table,
     "fit-runs": fit_runs_table,
+    "until-confident": until_confident_table,
+    "known-worlds": known_worlds_table,
+    "simulator-speed": simulator_speed_table,
     "sampling": sampling_table,
     "profile": profile_table,
     "verify-vllm": lambda: verify_table("verify-vllm"),
     "drafters": head_table,
+    "kernels": kernel_table,
+    "trees": trees_table,
 }
-PAGES = ("README.md", "docs/results.md", "docs/training.md", "docs/methodology.md", "docs/compare.md", "docs/fit.md")
+PAGES = (
+    *("README.md", "docs/results.md", "docs/training.md", "docs/kernels.md", "docs/simulate.md"),
+    *("docs/methodology.md", "docs/compare.md", "docs/fit.md", "docs/gate.md", "docs/trees.md", "docs/sequential.md"),
+)
 _MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 
 

@@ -12,7 +12,9 @@ from specbench.cache import cache_dir
 from specbench.model_config import tokenizer_config
 from specbench.store.atomic import replacing
 
-MODEL_SUFFIXES = frozenset({".json", ".jinja", ".model", ".tiktoken", ".txt", ".py", ".safetensors", ".bin", ".gguf"})
+MODEL_SUFFIXES = frozenset(
+    {".json", ".jinja", ".model", ".tiktoken", ".txt", ".py", ".safetensors", ".bin", ".pt", ".gguf"}
+)
 """Files that can change an output: configuration, tokenizer, remote code, weights. Not README, licence or pictures."""
 
 TOKENIZER_FILES = (

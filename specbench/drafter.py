@@ -26,6 +26,8 @@ def resolve_drafter(method: str, name: str, progress: Callable[[str], None] = lo
     match method, name:
         case "eagle3", "demo":
             return heads.eagle3_head(progress=progress)
+        case (("eagle" | "medusa" | "mtp"), "demo"):
+            return heads.int8_head(method, progress)
         case "draft_model", "demo":
             return draft_model.demo_draft_model("full", progress)
         case "draft_model", "demo-reduced":
@@ -37,8 +39,8 @@ def check_drafter_name(method: str, name: str) -> None:
     """Raises SpecbenchError for a drafter of the demo that this method does not have."""
     if name in ("demo", "demo-reduced") and demo_drafter_path(method, name) is None:
         raise SpecbenchError(
-            f"there is no drafter {name} for method {method}; there are eagle3=demo, draft_model=demo and "
-            f"draft_model=demo-reduced. Give a directory: --drafter {method}=DIRECTORY."
+            f"there is no drafter {name} for method {method}; there are eagle3=demo, eagle=demo, medusa=demo, "
+            f"mtp=demo, draft_model=demo and draft_model=demo-reduced. Give a directory: --drafter {method}=DIRECTORY."
         )
 
 
@@ -47,6 +49,8 @@ def demo_drafter_path(method: str, name: str) -> Path | None:
     match method, name:
         case "eagle3", "demo":
             return place(heads.WEIGHTS, "safeailab")
+        case (("eagle" | "medusa" | "mtp"), "demo"):
+            return place(heads.weights(method), "head")
         case "draft_model", "demo":
             return place(draft_model.WEIGHTS, "full")
         case "draft_model", "demo-reduced":

@@ -40,6 +40,21 @@ def share(written: object) -> object:
     return float(match[1]) / 100 if match[2] else float(match[1])
 
 
+def budget(written: object) -> object:
+    """`20%` or `30m`, as it is written. Raises ValueError for another: a bare number may be meant either way."""
+    match = re.fullmatch(r"([0-9]*\.?[0-9]+)(%|s|m|h)", written.strip()) if isinstance(written, str) else None
+    if match is None or not float(match[1]) or (match[2] == "%" and float(match[1]) > 100):
+        raise ValueError("expected a share of the whole grid's time such as 20%, or a time such as 30m")
+    return match[0]
+
+
+def budget_seconds(written: str, whole: float) -> float:
+    """A budget in seconds. whole: seconds that a share is of"""
+    value = share(written) if written.endswith("%") else seconds(written)
+    assert isinstance(value, float)
+    return value * whole if written.endswith("%") else value
+
+
 def latency_bounds(written: object) -> object:
     """{"ttft_p95": "500ms", …} in seconds. Raises ValueError for what is no latency, no percentile or no time."""
     if not isinstance(written, Mapping):
@@ -87,4 +102,5 @@ TokensPerMonth = Annotated[Number, Field(gt=0, le=MOST["tokens_per_month"])]
 Rate = Annotated[Number, Field(gt=0, le=MAX_RATE)]
 Seconds = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
 Share = Annotated[float, BeforeValidator(share), Field(gt=0, lt=1)]
+Budget = Annotated[str, BeforeValidator(budget)]
 LatencyBounds = Annotated[Mapping[str, float], BeforeValidator(latency_bounds)]

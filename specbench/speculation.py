@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specbench.decoder.policies import ADAPTIVE, parse
+from specbench.decoder.tree_shape import CHAIN, parse_tree
 from specbench.errors import SpecbenchError
 from specbench.schedule import PREFIX, Schedule
 
 DRAFTERLESS = ("none", "ngram", "suffix", "mtp")
 """Methods that need no weights besides the target's."""
+
+OWN_HEAD = ("mtp",)
+"""Of these, methods whose weights the target brings. The reference decoder can be given others."""
 
 METHODS = ("none", "ngram", "suffix", "draft_model", "eagle3", "eagle", "medusa", "mtp")
 
@@ -22,7 +26,8 @@ class Speculation:
     """What proposes tokens, and how many.
 
     method:  one of METHODS: `none` is the baseline; `ngram` and `suffix` look drafts up in text; `draft_model` is a
-        smaller model; `eagle3`, `eagle` and `medusa` are heads on the target; `mtp` is one that the target brings
+        smaller model; `eagle3`, `eagle` and `medusa` are heads on the target; `mtp` is one that the target brings, if
+        none is given
     gamma:   tokens proposed per step; 0 exactly when the method is `none`
     drafter: directory or hub id of the drafter's weights; None for methods that have none
     as_deployed: plain decoding with the engine's own defaults, measured beside the matched baseline
@@ -31,6 +36,9 @@ class Speculation:
     adaptive: the rule that sets gamma at every step, such as `threshold+max=5` (specbench.decoder.policies); `gamma` is
         then the most that it asks for
     synthetic: rates at which acceptance is made up, `0.8` or `0.9,0.7,0.5`: the work of speculation without its verdict
+    tree: how drafts branch, `8x60` or `static:4x2x1` (specbench.decoder.tree_shape), gamma being their depth; None for
+        chains
+    typical: drafted tokens are kept that are likely enough (typical acceptance): outputs are not the target's
     attached: what a server does that specbench did not start: its drafter is not named, its method may be UNKNOWN, and
         its gamma is 0 where neither it nor the user says
     """
@@ -44,6 +52,8 @@ class Speculation:
     attached: bool = False
     synthetic: str | None = None
     adaptive: str | None = None
+    tree: str | None = None
+    typical: bool = False
 
     def __post_init__(self) -> None:
         if self.attached and self.method in (*METHODS[1:], UNKNOWN) and self.gamma >= 0:
@@ -57,7 +67,7 @@ class Speculation:
                 f"gamma must be at least 1 with method {self.method}; got {self.gamma}. "
                 "To measure without speculation use method none (it is always measured)."
             )
-        if self.method in DRAFTERLESS and self.drafter is not None:
+        if self.method in DRAFTERLESS and self.method not in OWN_HEAD and self.drafter is not None:
             raise SpecbenchError(f"method {self.method} takes no drafter; got {self.drafter!r}. Leave --drafter out.")
         if self.method not in DRAFTERLESS and self.drafter is None:
             raise SpecbenchError(f"method {self.method} needs a drafter: --drafter {self.method}=DIRECTORY.")
@@ -65,17 +75,38 @@ class Speculation:
             raise SpecbenchError(f"the largest gamma of {self.schedule} is not {self.gamma}.")
         if self.adaptive is not None and _largest(ADAPTIVE + self.adaptive) != self.gamma:
             raise SpecbenchError(f"the largest gamma of {self.adaptive} is not {self.gamma}.")
+        if self.tree is not None:
+            _check_tree(self.tree)
 
     @classmethod
-    def of(cls, method: str, gamma: int | str, drafter: str | None = None, synthetic: str | None = None) -> Speculation:
-        """With a gamma as the command line has it: `4`, `schedule:1=4+9=0` or `adaptive:threshold`.
+    def of(
+        cls,
+        method: str,
+        gamma: int | str,
+        drafter: str | None = None,
+        synthetic: str | None = None,
+        tree: str = CHAIN,
+        *,
+        typical: bool = False,
+    ) -> Speculation:
+        """With gamma and tree as the command line has them: `4`, `schedule:1=4+9=0` or `adaptive:threshold`; `chain`,
+        `8x60` or `static:4x2x1`.
 
         Raises SpecbenchError for what is none of them.
         """
         most, text = _largest(gamma), str(gamma)
         schedule = str(Schedule.parse(text)) if text.startswith(PREFIX) else None
         adaptive = str(parse(text)).removeprefix(ADAPTIVE) if text.startswith(ADAPTIVE) else None
-        return cls(method, most, drafter, schedule=schedule, synthetic=synthetic, adaptive=adaptive)
+        return cls(
+            method,
+            most,
+            drafter,
+            schedule=schedule,
+            synthetic=synthetic,
+            adaptive=adaptive,
+            tree=None if tree == CHAIN else tree,
+            typical=typical,
+        )
 
     @classmethod
     def scheduled(cls, method: str, schedule: Schedule, drafter: str | None = None) -> Speculation:
@@ -84,10 +115,22 @@ class Speculation:
     @property
     def name(self) -> str:
         """The method; `ngram-schedule` where its gamma follows the batch size, `ngram-threshold` where a rule of that
-        name sets it: other arms than any fixed gamma; `ngram-synthetic` where its acceptance is made up.
+        name sets it: other arms than any fixed gamma; `eagle3-8x60` and `eagle3-static-4x2` where drafts branch;
+        `ngram-synthetic` where its acceptance is made up, `medusa-typical` where it is not exact.
         """
         rule = "schedule" if self.schedule else (self.adaptive or "").partition("+")[0]
-        return f"{self.method}{rule and f'-{rule}'}{'-synthetic' * bool(self.synthetic)}"
+        return f"{self.method}{rule and f'-{rule}'}{self._kind}"
+
+    @property
+    def _kind(self) -> str:
+        """What tells an arm from others of its method and gamma, in its name and in its label."""
+        tree = f"-{self.tree.replace(':', '-')}" if self.tree else ""
+        return f"{tree}{'-synthetic' * bool(self.synthetic)}{'-typical' * self.typical}"
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether it was asked for that outputs are not the target's own."""
+        return self.synthetic is not None or self.typical
 
     @property
     def policy(self) -> str | None:
@@ -112,12 +155,12 @@ class Speculation:
     @property
     def label(self) -> str:
         """Short name in file names: `none`, `none-as-deployed`, `none-again`, `ngram-g4`, `ngram-g1=4+5=2+9=0`,
-        `ngram-threshold+max=5`, `ngram-g4-synthetic`.
+        `ngram-threshold+max=5`, `ngram-g4-synthetic`, `eagle3-g5-8x60`.
         """
         if self.is_plain:
             return "none-as-deployed" if self.as_deployed else "none-again" if self.again else "none"
         gamma = f"-{self.adaptive}" if self.adaptive else f"-g{self.schedule or self.gamma}" if self.gamma else ""
-        return f"{self.method}{gamma}{'-synthetic' * bool(self.synthetic)}"
+        return f"{self.method}{gamma}{self._kind}"
 
 
 def _largest(gamma: int | str) -> int:
@@ -125,6 +168,13 @@ def _largest(gamma: int | str) -> int:
         return parse(gamma).largest
     except ValueError as error:
         raise SpecbenchError(str(error)) from None
+
+
+def _check_tree(tree: str) -> None:
+    try:
+        parse_tree(tree)
+    except ValueError as error:
+        raise SpecbenchError(f"tree {tree!r}: {error}.") from None
 
 
 BASELINE = Speculation()

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,13 @@ CHAT_TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+
+if find_spec("triton"):
+    # Tests of kernels have them interpreted. Triton asks for that when it is imported, which transformers may be the
+    # first to do. It must not stay: servers that tests start would inherit it.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")
+        import triton  # noqa: F401
 
 # A deadline is a timed assertion, and this suite may run on a busy machine.
 settings.register_profile("specbench", deadline=None)

@@ -120,21 +120,26 @@ class StepCost:
     basis: Literal["phases", "tpot"]
 
 
+STEP_PHASES = ("draft", "verify", "accept", "host")
+"""The parts of a step; `host`: from its results to the beginning of the next, while the device has nothing to do."""
+
+
 def phase_step_cost(
     speculative: Mapping[str, float], steps: int, baseline: Mapping[str, float], baseline_steps: int
 ) -> StepCost | None:
-    """From seconds by phase and steps of both arms: (draft + verify + accept) per step over the baseline's.
+    """From seconds by phase and steps of both arms: those of `STEP_PHASES` per step over the baseline's.
 
     steps: verification passes of single sequences; for the baseline, tokens after the prefill's. Both arms keep the
     same number of requests in flight, so seconds per sequence and step compare like seconds per engine step.
     """
-    plain = _per_step(baseline, baseline_steps, ("verify", "accept"))
+    judging = STEP_PHASES[1:]
+    plain = _per_step(baseline, baseline_steps, judging)
     if not plain or not steps:
         return None
     return StepCost(
-        ratio=_per_step(speculative, steps, ("draft", "verify", "accept")) / plain,
+        ratio=_per_step(speculative, steps, STEP_PHASES) / plain,
         draft=_per_step(speculative, steps, ("draft",)) / plain,
-        verify=_per_step(speculative, steps, ("verify", "accept")) / plain,
+        verify=_per_step(speculative, steps, judging) / plain,
         basis="phases",
     )
 

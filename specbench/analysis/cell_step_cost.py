@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from specbench.analysis.arm import Arm
-from specbench.analysis.breakeven import StepCost, break_even_alpha, phase_step_cost, tpot_step_cost
+from specbench.analysis.breakeven import STEP_PHASES, StepCost, break_even_alpha, phase_step_cost, tpot_step_cost
 from specbench.analysis.cell_acceptance import CellAcceptance
 from specbench.analysis.latency import Latencies
+from specbench.backends.base import EngineCounters
 
 
 def step_cost_figures(
@@ -17,6 +19,7 @@ def step_cost_figures(
     phases = arm.phase_seconds()
     total = sum(phases.values())
     figures: dict[str, Any] = {"phase_percent": {p: s / total * 100 for p, s in phases.items()} if total else None}
+    figures |= _profile(arm, phases)
     if arm.cell.speculation.is_plain or baseline is None or plain is None:
         return figures
     cost = _measured_step_cost(arm, baseline, acceptance, latency, plain)
@@ -31,6 +34,24 @@ def step_cost_figures(
         "step_cost_basis": cost.basis,
         "alpha_break_even": break_even_alpha(cost.ratio, acceptance.gamma) if full else None,
     }
+
+
+def _profile(arm: Arm, phases: Mapping[str, float]) -> dict[str, Any]:
+    """Milliseconds of each part of an engine step, and the share of the memory's speed that verification reaches."""
+    counted = [m.counters for m in arm.ok if m.counters is not None and m.counters.passes]
+    if len(counted) < len(arm.ok) or not counted:
+        return {}
+    passes = sum(c.passes or 0 for c in counted)
+    # What the memory could have read in the time that verification took. A GPU is done with it when accepting ends.
+    possible = sum((c.read_bytes_per_s or 0.0) * _seconds(c, "verify", "accept") for c in counted)
+    return {
+        "step_ms": {phase: phases[phase] / passes * 1e3 for phase in STEP_PHASES if phase in phases} or None,
+        "verify_bandwidth_percent": sum(c.verify_bytes or 0 for c in counted) / possible * 100 if possible else None,
+    }
+
+
+def _seconds(counters: EngineCounters, *phases: str) -> float:
+    return sum((counters.phase_seconds or {}).get(phase, 0.0) for phase in phases)
 
 
 def _measured_step_cost(

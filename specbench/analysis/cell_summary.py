@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from specbench.analysis.marks import VOIDING, Mark, owes_gain_to_degenerate
 from specbench.analysis.statistics import Basis
 from specbench.decoder.policies import ADAPTIVE
 from specbench.equivalence.greedy import Verdict
 from specbench.schedule import PREFIX
-from specbench.store.measurement import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +27,15 @@ class CellSummary:
     gamma: int
     schedule: str | None = None
     adaptive: str | None = None
+    tree: str | None = None
     as_deployed: bool
     again: bool = False
     drafter: str | None
     batch_size: int
     request_rate: float | None = None
     temperature: float
-    status: Status
+    status: Literal["ok", "failed", "predicted"]
+    predicted: bool = False
     error: str | None = None
     marks: tuple[Mark, ...] = ()
 
@@ -122,6 +124,8 @@ class CellSummary:
     step_cost_basis: str | None = None
     alpha_break_even: float | None = None
     phase_percent: Mapping[str, float] | None = None
+    step_ms: Mapping[str, float] | None = None
+    verify_bandwidth_percent: float | None = None
 
     telemetry_source: str | None = None
     memory_bytes_peak: int | None = None
@@ -211,7 +215,7 @@ class CellSummary:
     @property
     def is_evidence(self) -> bool:
         """Whether a decision may rest on the cell's speedup: measured, with an interval, and not void."""
-        return self.speedup_ci_low is not None and not self.is_void
+        return self.speedup_ci_low is not None and not self.is_void and not self.predicted
 
     @property
     def has_interval(self) -> bool:

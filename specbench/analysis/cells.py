@@ -56,6 +56,7 @@ def summarize_cell(
         "gamma": cell.speculation.gamma,
         "schedule": cell.speculation.schedule,
         "adaptive": cell.speculation.adaptive,
+        "tree": cell.speculation.tree,
         "as_deployed": cell.speculation.as_deployed,
         "again": cell.speculation.again,
         "drafter": cell.speculation.drafter,

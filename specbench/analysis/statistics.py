@@ -20,6 +20,7 @@ Basis = Literal[
     "within one launch, by prompt",
     "within one launch, by time block",
     "within one launch, by turns",
+    "predicted, 90 %",
 ]
 
 LEVEL = 0.95

@@ -13,6 +13,7 @@ from specbench.analysis.breakeven import BatchCrossing, SpeedupPoint, batch_cros
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.cells import summarize_cell
 from specbench.analysis.cost import Economics
+from specbench.analysis.early_stop import EarlyStop, in_order
 from specbench.analysis.goodput import Slo
 from specbench.analysis.json_values import to_json_value
 from specbench.analysis.memory_roof import Roof
@@ -33,7 +34,7 @@ from specbench.equivalence.greedy import (
 )
 from specbench.speculation import BASELINE
 from specbench.store.measurement import Cell, Measurement
-from specbench.store.run import CONTRACT_SERVER, RunStore
+from specbench.store.run import CONTRACT_SERVER, EARLY_STOP, RunStore
 
 _MANIFEST_KEYS = (
     "created_at",
@@ -98,6 +99,7 @@ class RunSummary:
     divergences: tuple[DivergenceExample, ...]
     failures: tuple[Failure, ...]
     manifest: Mapping[str, Any]
+    early_stop: EarlyStop | None = None
 
     @property
     def is_simulated(self) -> bool:
@@ -106,11 +108,18 @@ class RunSummary:
 
     @property
     def mark(self) -> str:
-        """What every heading begins with where no engine ran, or acceptance is made up; empty for a measurement."""
+        """What every heading begins with where no engine ran, or verdicts are not exact; empty for a measurement."""
         if not self.is_simulated:
-            acceptance = self.manifest["config"].get("acceptance")
-            return f"SYNTHETIC ACCEPTANCE ({acceptance}): " if acceptance else ""
+            config = self.manifest["config"]
+            if acceptance := config.get("acceptance"):
+                return f"SYNTHETIC ACCEPTANCE ({acceptance}): "
+            return "TYPICAL ACCEPTANCE: " if config.get("verification") == "typical" else ""
         return f"SIMULATED ({CONTRACT_SERVER}): " if CONTRACT_SERVER in self.manifest["simulated"] else "SIMULATED: "
+
+    @property
+    def rows(self) -> tuple[CellSummary, ...]:
+        """Of tables: the cells, and among them what was predicted in the place of measuring it."""
+        return in_order(self.cells, self.early_stop.predicted if self.early_stop else ())
 
     @property
     def headline(self) -> str:
@@ -130,7 +139,7 @@ class RunSummary:
                 "text": self.text,
                 "by_workload": [{"workload": name, **asdict(d)} for name, d in self.by_workload.items()],
             },
-            "cells": [asdict(cell) for cell in self.cells],
+            "cells": [asdict(cell) for cell in self.rows],
             "break_even": [
                 {"workload": b.workload, "method": b.method, "gamma": b.gamma, **asdict(b.crossing)}
                 for b in self.break_even
@@ -142,6 +151,7 @@ class RunSummary:
                     {"cell": d.cell, "verdict": d.verdict, **asdict(d.divergence)} for d in self.divergences
                 ],
             },
+            "early_stop": self.early_stop.to_json() if self.early_stop else None,
             "failures": [asdict(failure) for failure in self.failures],
             "manifest": self.manifest,
         }
@@ -175,15 +185,21 @@ def summarize(
         for cell, arm in arms.items()
     )
     workloads = list(dict.fromkeys(c.workload for c in cells))
-    decision, by_workload = decide(cells), {w: decide(c for c in cells if c.workload == w) for w in workloads}
+    early = EarlyStop.of(store.read_json(EARLY_STOP), cells)
+    largest = early.largest if early else 0
+    decision = decide(cells, largest)
+    by_workload = {w: decide((c for c in cells if c.workload == w), largest) for w in workloads}
     noise = _noise_floor(arms, config)
     machine = str(manifest.get("hardware", {}).get("kind", "an unnamed machine"))
+    # What it chose not to measure is not missing.
+    missing = 0 if early else _missing(manifest, measurements)
+    text = verdict_text(decision, by_workload, cells, noise, machine, missing)
     return RunSummary(
         run=str(manifest.get("run", store.path.name)),
         machine=machine,
         decision=decision,
         by_workload=by_workload,
-        text=verdict_text(decision, by_workload, cells, noise, machine, _missing(manifest, measurements)),
+        text=f"{early.text} {text}" if early else text,
         cells=cells,
         break_even=tuple(_break_even(cells)),
         noise_floor=noise,
@@ -195,6 +211,7 @@ def summarize(
             if m.status == "failed"
         ),
         manifest={key: manifest[key] for key in _MANIFEST_KEYS if key in manifest},
+        early_stop=early,
     )
 
 
@@ -234,6 +251,8 @@ def _equivalence(arm: Arm, baseline: Arm | None, margins: Margins, config: Mappi
         return judge_baseline(outputs, seeded=seeded)
     if arm.cell.speculation.synthetic is not None:
         return not_checked("acceptance is made up, so outputs are not the target's")
+    if arm.cell.speculation.typical:
+        return not_checked("typical acceptance keeps drafts that are likely enough, so outputs are not the target's")
     references = sorted(baseline.ok, key=lambda m: (m.replicate, m.repeat)) if baseline else []
     return judge(arm.cell.id, references[0].traces if references else None, outputs, margins, seeded=seeded)
 

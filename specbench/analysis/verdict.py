@@ -37,13 +37,15 @@ class Decision:
         return (cell.method, cell.gamma) == (self.method, self.gamma) and cell.batch_size <= limit
 
 
-def decide(cells: Iterable[CellSummary]) -> Decision:
+def decide(cells: Iterable[CellSummary], largest: int = 0) -> Decision:
     """The decision for the cells of one workload, or of several that are served together: then all must gain.
 
     An arm (method, gamma) is enabled up to batch size b if a gain is shown at b (the whole interval above 1), and no
     smaller batch size is without one or points below 1. Of several such arms, the one with the largest sum of
     ln speedup over the batch sizes that it is enabled for. Nothing is enabled over outputs that diverge, whatever the
     speed. DISABLE if no arm may be enabled and none is unsure.
+
+    largest: batch size of the grid, of which cells may have been skipped: nothing is enabled beyond what was measured
     """
     arms: dict[tuple[str, int], list[CellSummary]] = defaultdict(list)
     for cell in cells:
@@ -56,7 +58,7 @@ def decide(cells: Iterable[CellSummary]) -> Decision:
         return Decision("NOT ENOUGH EVIDENCE" if unsure else "DISABLE")
     method, gamma = best = max(enabled, key=lambda arm: _total_gain(arms[arm], enabled[arm]))
     limit = enabled[best]
-    everywhere = limit == max(cell.batch_size for cell in arms[best])
+    everywhere = limit == max(largest, *(cell.batch_size for cell in arms[best]))
     what = "ENABLE" if everywhere else f"ENABLE UP TO BATCH {limit}"
     return Decision(what, method, gamma, limit, arms[best][0].policy)
 

@@ -54,7 +54,7 @@ class Launch:
     target, target_name: directory of the weights; the name the server answers to
     max_model_len: prompt plus output tokens per request
     dtype: float32 or bfloat16
-    verification: rejection or coupled
+    verification: rejection, block, coupled or typical
     threads: CPU threads of the engine, None for its own default
     methods: every method of the sweep: what one of them cannot run with is off in each arm
     matched: whether all arms get the same settings; False leaves each the engine's own defaults, as it is deployed
@@ -122,7 +122,10 @@ class ResolvedSettings:
 class EngineCounters:
     """What the engine counted between the start and the end of a measurement. None: not reported, never zero.
 
-    phase_seconds: where the engine's time went, by phase (`prefill`, `draft`, `verify`, `accept`)
+    phase_seconds: where the engine's time went, by phase (`prefill`, `draft`, `verify`, `accept`, and `host`, in which
+        its device waited while there was work)
+    passes: verification passes, each counted once for all sequences in it
+    verify_bytes, read_bytes_per_s: what these passes had to read, and how fast the device's memory is read at best
     kv_usage_peak: largest share of the KV cache in use that was seen, 0..1
     preemptions: requests thrown out of a full KV cache and computed again
     prefix_cache_queries, prefix_cache_hits: prompt tokens looked up in the prefix cache, and found there
@@ -134,6 +137,9 @@ class EngineCounters:
     acceptance: AcceptanceCounts | None = None
     generated_tokens: int | None = None
     phase_seconds: Mapping[str, float] | None = None
+    passes: int | None = None
+    verify_bytes: int | None = None
+    read_bytes_per_s: float | None = None
     kv_usage_peak: float | None = None
     preemptions: int | None = None
     prefix_cache_queries: int | None = None

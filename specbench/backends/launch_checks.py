@@ -7,7 +7,7 @@ from typing import Any
 
 from specbench.backends.base import Launch
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
-from specbench.speculation import Speculation
+from specbench.speculation import OWN_HEAD, Speculation
 
 
 def check_schedule(speculation: Speculation, engine: str, scheduled: Collection[str]) -> None:
@@ -19,11 +19,21 @@ def check_schedule(speculation: Speculation, engine: str, scheduled: Collection[
         )
 
 
+def check_own_head(speculation: Speculation, engine: str) -> None:
+    """Raises UnsupportedSpeculation where a head is given for a method whose head the target brings."""
+    if speculation.method in OWN_HEAD and speculation.drafter is not None:
+        raise UnsupportedSpeculation(
+            f"{engine} is given no head for {speculation.method}: it runs the one that the target brings. "
+            f"Leave --drafter {speculation.method}=… out, or use --backend reference."
+        )
+
+
 def check_verification(launch: Launch, engine: str) -> None:
     """Raises SpecbenchError for the reference decoder's own way of verifying."""
     if launch.verification != "rejection":
         raise SpecbenchError(
-            f"{engine} has no {launch.verification} verification. Leave --verification out, or use --backend reference."
+            f"{engine} has no {launch.verification} verification by this option, which is the reference decoder's. "
+            "Leave --verification out (an engine's own ways are set with --engine-arg), or use --backend reference."
         )
 
 

@@ -18,6 +18,9 @@ _RELAXED_BELOW_ONE = frozenset({"speculative_accept_threshold_single", "speculat
 _SYNTHETIC = frozenset({"synthetic_acceptance_length", "synthetic_acceptance_rate", "synthetic_acceptance_rates"})
 _SYNTHETIC_VARIABLES = frozenset({"SGLANG_SIMULATE_ACC_LEN", "SIMULATE_ACC_LEN"})
 _TYPICAL = frozenset({"posterior_threshold", "posterior_alpha", "typical_acceptance_sampler_posterior_threshold"})
+_HOW_VERIFIED = frozenset(
+    {"verification", "spec_decoding_acceptance_method", "draft_token_acceptance_method", "rejection_sample_method"}
+)
 _RELAXED = frozenset({"use_relaxed_acceptance_for_thinking", "relaxed_delta"})
 _OFF = (None, False, 0, 0.0, "", "0", "None", "none", "false", "False")
 
@@ -30,6 +33,11 @@ def lossy_settings(settings: Mapping[str, Any], temperature: float) -> tuple[str
 def synthetic_clause(acceptance: str | None) -> str:
     """Of the reference decoder's acceptance, such as `synthetic:0.8`."""
     return f"acceptance is {acceptance}: it is made up"
+
+
+def typical_clause(said: str = "verification is typical") -> str:
+    """Of the reference decoder's way of verifying, or of whatever an engine calls it."""
+    return f"{said}: typical acceptance keeps drafts that are likely enough, in other proportions than the target's"
 
 
 def lossy_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -87,11 +95,8 @@ def _of(name: str, value: Any, temperature: float) -> str | None:
         return synthetic_clause(value)
     if name == "rejection_sample_method" and value == "synthetic":
         return f"{said}: acceptance is made up"
-    if (name in _TYPICAL and value not in _OFF) or (
-        name in ("spec_decoding_acceptance_method", "draft_token_acceptance_method", "rejection_sample_method")
-        and "typical" in str(value)
-    ):
-        return f"{said}: typical acceptance keeps drafts that are likely enough, in other proportions than the target's"
+    if (name in _TYPICAL and value not in _OFF) or (name in _HOW_VERIFIED and "typical" in str(value)):
+        return typical_clause(said)
     if (name in _RELAXED and value not in _OFF) or (name == "relaxed_topk" and number is not None and number > 1):
         return f"{said}: drafts among the target's first few are accepted"
     if temperature > 0 and name == "greedy_sampling" and value is True:

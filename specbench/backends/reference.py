@@ -13,15 +13,16 @@ import aiohttp
 from specbench.acceptance import AcceptanceCounts
 from specbench.backends.base import Command, EngineCounters, EngineOptions, Launch, ResolvedSettings
 from specbench.backends.explain import explain
-from specbench.decoder.drafters import CONFIDENT, METHODS
+from specbench.decoder.drafters import BRANCHING, CONFIDENT, METHODS
 from specbench.decoder.policies import parse
 from specbench.decoder.rates import PREFIX as SYNTHETIC
+from specbench.decoder.tree_shape import CHAIN
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.replay.dialect import VLLM, Dialect
 from specbench.speculation import Speculation
 from specbench.telemetry.prometheus import CounterDelta, Metrics, any_reset, counter_delta, scrape
 
-_PHASES = ("prefill", "draft", "verify", "accept")
+_PHASES = ("prefill", "draft", "verify", "accept", "host")
 
 
 class ReferenceBackend:
@@ -29,7 +30,7 @@ class ReferenceBackend:
 
     name = "reference"
     methods = tuple(METHODS)
-    options: frozenset[str] = frozenset({"acceptance", "adaptive"})
+    options: frozenset[str] = frozenset({"acceptance", "adaptive", "tree", "quantization"})
     start_seconds = 5.0
 
     def check(self, speculation: Speculation) -> None:
@@ -41,6 +42,14 @@ class ReferenceBackend:
             raise UnsupportedSpeculation(
                 f"{speculation.method} knows no probabilities, and {speculation.policy} stops by them. It is for "
                 f"{', '.join(CONFIDENT)}; nearest: --gamma adaptive:threshold."
+            )
+        if speculation.tree is not None and speculation.method not in BRANCHING:
+            raise UnsupportedSpeculation(
+                f"{speculation.method} drafts chains, no trees: these are for {', '.join(BRANCHING)}. Leave --tree out."
+            )
+        if speculation.tree is not None and parse(speculation.policy or 0).stop_below is not None:
+            raise UnsupportedSpeculation(
+                f"a tree does not end where the drafter is unsure: leave --tree or --gamma {speculation.policy} out."
             )
 
     def command(self, launch: Launch) -> Command:
@@ -55,8 +64,12 @@ class ReferenceBackend:
         ]
         if speculation.drafter is not None:
             argv += ["--drafter", speculation.drafter]
+        if speculation.tree is not None:
+            argv += ["--tree", speculation.tree]
         if speculation.synthetic is not None:
             argv += ["--acceptance", SYNTHETIC + speculation.synthetic]
+        if launch.options.quantization is not None:
+            argv += ["--quantization", launch.options.quantization]
         if launch.logprobs != "raw":
             argv += ["--logprobs-mode", launch.logprobs]
         if launch.threads is not None:
@@ -82,7 +95,9 @@ class ReferenceBackend:
             "max_batch_size": launch.max_batch_size,
             "max_model_len": launch.max_model_len,
             "dtype": launch.dtype,
+            "quantization": launch.options.quantization,
             "verification": launch.verification,
+            "tree": launch.speculation.tree or CHAIN,
             "acceptance": launch.speculation.synthetic and SYNTHETIC + launch.speculation.synthetic,
         }
         return ResolvedSettings(
@@ -135,4 +150,7 @@ def counters_between(before: Metrics, after: Metrics) -> EngineCounters | None:
         ),
         generated_tokens=int(delta("generation_tokens").total),
         phase_seconds={phase: delta(f"{phase}_seconds").total for phase in _PHASES},
+        passes=int(delta("num_passes").total),
+        verify_bytes=int(delta("verify_bytes").total),
+        read_bytes_per_s=after.get("specbench:read_bytes_per_s", {}).get(frozenset()),
     )

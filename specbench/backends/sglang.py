@@ -22,6 +22,7 @@ from specbench.backends.counter_probe import CounterProbe
 from specbench.backends.explain import explain
 from specbench.backends.launch_checks import (
     check_on_gpu,
+    check_own_head,
     check_raw_logprobs,
     check_schedule,
     check_verification,
@@ -69,6 +70,7 @@ class SglangBackend:
                 f"SGLang does not run {speculation.method}. It runs: {', '.join(self.methods)}; nearest: "
                 f"{'ngram' if speculation.method == 'suffix' else 'eagle3'}."
             )
+        check_own_head(speculation, "SGLang")
         check_schedule(speculation, "SGLang", SCHEDULED)
 
     def command(self, launch: Launch) -> Command:

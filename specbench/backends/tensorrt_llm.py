@@ -15,7 +15,13 @@ import aiohttp
 from specbench.backends.base import Command, EngineOptions, Launch, ResolvedSettings
 from specbench.backends.container import PORT, in_container, model_mounts
 from specbench.backends.explain import explain
-from specbench.backends.launch_checks import check_on_gpu, check_raw_logprobs, check_verification, nowhere
+from specbench.backends.launch_checks import (
+    check_on_gpu,
+    check_own_head,
+    check_raw_logprobs,
+    check_verification,
+    nowhere,
+)
 from specbench.backends.tensorrt_llm_counters import IterationProbe, count, read_iterations
 from specbench.backends.tensorrt_llm_settings import as_yaml, configuration, is_setting, overlaps
 from specbench.backends.tensorrt_llm_version import KNOWN, Grammar, engine_version, is_known
@@ -68,6 +74,7 @@ class TensorrtLlmBackend:
                     "TensorRT-LLM runs medusa in its old engine format alone, which specbench does not drive. "
                     "Nearest: --method eagle3."
                 )
+        check_own_head(speculation, "TensorRT-LLM")
 
     def command(self, launch: Launch) -> Command:
         options = launch.options

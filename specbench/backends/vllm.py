@@ -16,7 +16,7 @@ from specbench.backends.base import Command, EngineOptions, Launch, ResolvedSett
 from specbench.backends.container import PORT, in_container, model_mounts
 from specbench.backends.counter_probe import CounterProbe
 from specbench.backends.explain import ARTICLE_FLAGS, article_flag, explain
-from specbench.backends.launch_checks import check_schedule, check_verification, differing, nowhere
+from specbench.backends.launch_checks import check_own_head, check_schedule, check_verification, differing, nowhere
 from specbench.backends.vllm_counters import count
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.replay.dialect import VLLM, Dialect
@@ -72,6 +72,7 @@ class VllmBackend:
             raise UnsupportedSpeculation(
                 f"vLLM does not run {speculation.method} here. It runs: {', '.join(self.methods)}."
             )
+        check_own_head(speculation, "vLLM")
         check_schedule(speculation, "vLLM", SCHEDULED)
 
     def command(self, launch: Launch) -> Command:

@@ -20,12 +20,14 @@ from specbench.cli import (
     gate,
     gpus,
     history,
+    plan,
     power,
     profile,
     query,
     recommend,
     report,
     serve,
+    simulate,
     sweep,
     train,
     verify,
@@ -70,13 +72,15 @@ app.command(cls=ConfiguredCommand, short_help="The main job: measure speculation
 app.command(short_help="Show a run again, and write its report anew.")(report.report)
 app.command(short_help="What to switch on: method, gamma, the engine's flags.")(recommend.recommend)
 app.command(short_help="A performance model from a run, and what it predicts.")(fit.fit)
+app.command(short_help="A fleet under traffic, request by request.")(simulate.simulate)
+app.command(short_help="How many GPUs, at what cost, with or without speculation.")(plan.plan)
 app.command(short_help="Runs side by side: what changed, and what that did.")(compare.compare)
 app.command(short_help="Trends over a folder of runs, as table and plot.")(history.history)
 app.command(short_help="SQL over a folder of runs.")(query.query)
 app.command(short_help="Are outputs unchanged by speculation, greedy and sampled?")(verify.verify)
 app.command(short_help="The acceptance of every gamma, from logs or one pass.")(profile.profile)
 app.command(short_help="An OpenAI-compatible server: reference decoder or known truth.")(serve.serve)
-app.add_typer(workload.app, name="workload", short_help="Look at files of prompts.")
+app.add_typer(workload.app, name="workload", short_help="Prompts and traffic: look at them, convert them.")
 app.add_typer(backend.app, name="backend", short_help="Engines: list, install, print the command that starts one.")
 app.add_typer(train.app, name="train", short_help="A drafter for your own target and prompts.")
 app.command(short_help="How much to measure, to see a change of some size.")(power.power)

@@ -124,6 +124,7 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "method": words,
     "drafter": pairs,
     "gamma": gammas,
+    "tree": words,
     "batch_size": whole_numbers,
     "request_rate": numbers,
     "slo": bounds,

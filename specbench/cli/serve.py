@@ -7,13 +7,13 @@ from typing import Optional
 
 import typer
 
-_OF_DECODER = ("dtype", "device", "verification", "acceptance", "threads")
+_OF_DECODER = ("dtype", "quantization", "device", "verification", "tree", "acceptance", "threads")
 
 
 def serve(
     context: typer.Context,
     target: str = typer.Option("demo", help="The model: demo, a local directory, or a hub id."),
-    method: str = typer.Option("none", help="none, ngram, suffix, draft_model or eagle3."),
+    method: str = typer.Option("none", help="none, ngram, suffix, draft_model, eagle3, eagle, medusa or mtp."),
     gamma: str = typer.Option(
         "0",
         help="Tokens proposed per step, 0 with method none; a schedule by batch size, schedule:1=4+9=0; or a rule of "
@@ -24,9 +24,17 @@ def serve(
     max_batch_size: int = typer.Option(8, min=1, help="Requests decoded together; more are queued."),
     max_model_len: int = typer.Option(2048, min=2, help="Prompt plus output tokens per request."),
     dtype: str = typer.Option("float32", help="float32 or bfloat16."),
+    quantization: Optional[str] = typer.Option(  # noqa: UP045
+        None, help="int8 or int4: so many bits for the target's weights, on a CPU."
+    ),
     device: str = typer.Option("cpu", help="cpu or cuda."),
     verification: str = typer.Option(
-        "rejection", help="How sampled drafts are verified: rejection, or coupled (a seed fixes the tokens)."
+        "rejection",
+        help="How sampled drafts are verified: rejection, block (keeps more), coupled (a seed fixes the tokens), or "
+        "typical (keeps what is likely enough: outputs are then not the target's).",
+    ),
+    tree: str = typer.Option(
+        "chain", help="How drafts of heads branch, to the depth of --gamma: 8x60, static:4x2x1 (docs/trees.md)."
     ),
     acceptance: Optional[str] = typer.Option(  # noqa: UP045
         None, help="Made up in the place of verdicts: synthetic:0.8. Outputs are then not the target's."
@@ -76,7 +84,7 @@ def serve(
     else:
         synthetic = acceptance and acceptance.removeprefix(SYNTHETIC)
         directory = drafter and str(resolve_drafter(method, drafter))
-        speculation = Speculation.of(method, gamma, directory, synthetic)
+        speculation = Speculation.of(method, gamma, directory, synthetic, tree, typical=verification == "typical")
         ReferenceBackend().check(speculation)
         command = ReferenceBackend().command(
             Launch(
@@ -89,6 +97,7 @@ def serve(
                 device=device,
                 verification=verification,
                 threads=threads,
+                options=EngineOptions(quantization=quantization),
             )
         )
     # Started by hand it may outlive the shell, under nohup say; started by a sweep it must not.

@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from specbench.sweep.config import SweepConfig
+    from specbench.sweep.plan import SweepPlan
     from specbench.sweep.runner import Sweep
 
 _WHAT, _LOAD, _MONEY, _RUN = "What to measure", "Load and sampling", "Money", "The run"
@@ -19,6 +20,11 @@ _ENGINE = "Engines of their own (vllm)"
 def sweep(
     workload: str | None = typer.Option(
         None, help="Prompt file(s), comma-separated; each is measured by itself.", rich_help_panel=_WHAT
+    ),
+    format: str | None = typer.Option(
+        None,
+        help="What the prompt files are, where their fields do not tell (docs/workloads.md).",
+        rich_help_panel=_WHAT,
     ),
     backend: str | None = typer.Option(
         None,
@@ -74,6 +80,12 @@ def sweep(
         "adaptive:goodput, adaptive:confidence (docs/gamma.md).",
         rich_help_panel=_WHAT,
     ),
+    tree: str | None = typer.Option(
+        None,
+        help="How drafts of heads branch, to the depth of --gamma: 8x60 (the 8 likeliest of each depth, 60 nodes), "
+        "static:4x2x1 (children by depth), chain; comma-separated (reference, docs/trees.md).",
+        rich_help_panel=_WHAT,
+    ),
     batch_size: str | None = typer.Option(
         None, help="Requests kept in flight; comma-separated.", rich_help_panel=_WHAT
     ),
@@ -105,7 +117,8 @@ def sweep(
     seed: int | None = typer.Option(None, help="Fixes the choice of prompts and every request.", rich_help_panel=_LOAD),
     verification: str | None = typer.Option(
         None,
-        help="How the reference decoder verifies sampled drafts: rejection, or coupled (a seed fixes the tokens).",
+        help="How the reference decoder verifies sampled drafts: rejection, block (keeps more), coupled (a seed fixes "
+        "the tokens), or typical (keeps what is likely enough: outputs are not the target's, every figure says so).",
         rich_help_panel=_LOAD,
     ),
     acceptance: str | None = typer.Option(
@@ -124,6 +137,22 @@ def sweep(
         rich_help_panel=_RUN,
     ),
     max_replicates: int | None = typer.Option(None, help="Where --until-ci stops all the same.", rich_help_panel=_RUN),
+    until_confident: bool | None = typer.Option(
+        None,
+        "--until-confident/--no-until-confident",
+        help="Measure the cells that tell most, one after another, until the best arm at each batch size is known; "
+        "what is skipped is predicted, and marked so (docs/sequential.md).",
+        rich_help_panel=_RUN,
+    ),
+    confidence: str | None = typer.Option(
+        None, help="How sure --until-confident asks to be, 95% by default.", rich_help_panel=_RUN
+    ),
+    budget: str | None = typer.Option(
+        None,
+        help="As --until-confident, and at most so much of the whole grid's predicted time: 20%, or 30m. With --resume "
+        "100% measures the rest of the grid.",
+        rich_help_panel=_RUN,
+    ),
     baseline_vs_baseline: bool | None = typer.Option(
         None,
         "--baseline-vs-baseline/--no-baseline-vs-baseline",
@@ -161,7 +190,9 @@ def sweep(
     tensor_parallel: int | None = typer.Option(
         None, help="GPUs that the weights are split over.", rich_help_panel=_ENGINE
     ),
-    quantization: str | None = typer.Option(None, help="Such as fp8.", rich_help_panel=_ENGINE),
+    quantization: str | None = typer.Option(
+        None, help="Such as fp8; the reference decoder has int8 and int4.", rich_help_panel=_ENGINE
+    ),
     memory_fraction: float | None = typer.Option(
         None, help="Of the device's memory, for weights and KV cache.", rich_help_panel=_ENGINE
     ),
@@ -275,13 +306,16 @@ def _print_plan(config: SweepConfig, output: Path | None, *, resume: bool, as_js
     done = {m.id for m in stored if m.status == "ok"}
     plan = make_plan(config).without(done)
     rows = []
-    for launch in plan.launches:
+    for launch in _first(config, plan).launches:
         cells = [m.cell for m in launch.measurements]
         orders = (request_order(checked.workloads[cell.workload], config, cell.batch_size) for cell in cells)
         rows.append((launch.id, len(cells), sum(map(len, orders))))
     if as_json:
         launches = [{"launch": name, "measurements": measured, "requests": sent} for name, measured, sent in rows]
-        typer.echo(json.dumps({"simulated": config.is_simulated, "launches": launches, "done": len(done)}, indent=2))
+        told: dict[str, object] = {"simulated": config.is_simulated, "launches": launches, "done": len(done)}
+        if config.stops_early:
+            told["worst_case"] = {"launches": len(plan.launches), "measurements": len(plan.measurements)}
+        typer.echo(json.dumps(told, indent=2))
         return
     mark = "SIMULATED: " if config.is_simulated else ""
     print_table(f"{mark}Nothing was started (--dry-run)", ("launch", "measurements", "requests"), rows)
@@ -296,7 +330,28 @@ def _print_plan(config: SweepConfig, output: Path | None, *, resume: bool, as_js
         f"{f' besides the {len(done)} that are done' if done else ''}. Starts are one per method, gamma and replicate; "
         "batch sizes and workloads share them. A measurement sends every prompt once, and at least four requests per "
         f"slot of its batch size; in all {describe_load(plan, checked.workloads, config)}."
-        f"{_more_replicates(config)}"
+        f"{_more_replicates(config)}{_fewer_cells(config)}"
+    )
+
+
+def _first(config: SweepConfig, plan: SweepPlan) -> SweepPlan:
+    """Of what is left of a plan, the launches that are certain whatever will be seen."""
+    if not config.stops_early:
+        return plan
+    from specbench.planning.from_sweep import start_cells
+    from specbench.sweep.plan import make_plan
+
+    return plan.only(0, start_cells(make_plan(config)))
+
+
+def _fewer_cells(config: SweepConfig) -> str:
+    if not config.stops_early:
+        return ""
+    limit = "" if config.budget is None else f", or {config.budget}{' of that time' * config.budget.endswith('%')}"
+    return (
+        f" That is the worst case{limit}. The table is what it "
+        "begins with; then come the cells that tell most, until the best arm at each batch size is known to "
+        f"{config.confidence:.0%}."
     )
 
 
@@ -348,10 +403,16 @@ def _run(
 async def _measure(prepared: Sweep, progress: Any) -> None:
     from specbench.analysis.precision import half_widths
     from specbench.cli.interrupt import end_as_with_ctrl_c
+    from specbench.sweep.early import run_until_confident
     from specbench.sweep.margins import probe_margins
     from specbench.sweep.until import run_until_known
 
     end_as_with_ctrl_c()
-    await run_until_known(prepared, progress, half_widths)
+    if prepared.config.stops_early:
+        from specbench.planning.from_sweep import chooser
+
+        await run_until_confident(prepared, progress, chooser(prepared))
+    else:
+        await run_until_known(prepared, progress, half_widths)
     await probe_margins(prepared, progress)
     prepared.store.compact()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -71,10 +71,53 @@ def eagle3(
     _begin(quiet, threads)
 
     from specbench.drafter import resolve_drafter
-    from specbench.train.pipeline import train_eagle3_head
+    from specbench.train.pipeline import train_method
 
     recipe = _recipe(options, initial=resolve_drafter("eagle3", initial, _note) if initial else None)
-    _show(train_eagle3_head(recipe), f"The head is in {output / 'safeailab'} and {output / 'speculators'}.", as_json)
+    where = f"The head is in {output / 'safeailab'} and {output / 'speculators'}."
+    _show(train_method(recipe, "eagle3"), where, as_json)
+
+
+def _head_command(method: str) -> Callable[..., None]:
+    def command(
+        output: Path = _OUTPUT,
+        data: Optional[Path] = _DATA,  # noqa: UP045
+        target: str = _TARGET,
+        prompts: Optional[str] = _PROMPTS,  # noqa: UP045
+        magpie: int = _MAGPIE,
+        evaluate: Optional[str] = _EVALUATE,  # noqa: UP045
+        epochs: int = _EPOCHS,
+        max_tokens: int = _MAX_TOKENS,
+        vocabulary: int = typer.Option(8192, min=1, help="Tokens over which head and target are compared."),
+        gamma: int = _GAMMA,
+        learning_rate: float = typer.Option(2e-3, min=1e-6, help="The highest; it falls to zero on a cosine."),
+        threads: Optional[int] = _THREADS,  # noqa: UP045
+        seed: int = _SEED,
+        quiet: bool = _QUIET,
+        as_json: bool = _JSON,
+    ) -> None:
+        options = locals()
+        _begin(quiet, threads)
+
+        from specbench.train.pipeline import HEAD, train_method
+
+        _show(train_method(_recipe(options), method), f"The head is in {output / HEAD}.", as_json)
+
+    return command
+
+
+_HEADS = {
+    "eagle": "an EAGLE-1 head, in SafeAILab's layout (vLLM, SGLang, the reference decoder)",
+    "medusa": "four Medusa heads, in vLLM's layout (vLLM, the reference decoder)",
+    "mtp": "a head for multi-token prediction, in the layout of vLLM's speculators (the reference decoder)",
+}
+for _method, _what in _HEADS.items():
+    app.command(
+        _method,
+        help=f"Train {_what}, on the target's own answers to your prompts.\n\n"
+        f"Example: specbench train {_method} --target ./my-model --prompts tickets.jsonl --output my-head\n\n"
+        f"Works as specbench train eagle3, and reports the same; use the head as --drafter {_method}=OUTPUT/head.",
+    )(_head_command(_method))
 
 
 @app.command("draft-model")

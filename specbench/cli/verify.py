@@ -45,6 +45,9 @@ def verify(
     max_tokens: int | None = typer.Option(
         None, help="Output tokens of the greedy check; 48 by default, 256 of a task's answer.", rich_help_panel=_WHAT
     ),
+    tree: str | None = typer.Option(
+        None, help="How drafts of heads branch: 8x60, static:4x2x1 (reference, docs/trees.md).", rich_help_panel=_WHAT
+    ),
     skip_bad_lines: bool = typer.Option(
         False, "--skip-bad-lines", help="Leave out broken lines of the prompts' file.", rich_help_panel=_WHAT
     ),
@@ -74,7 +77,9 @@ def verify(
     ),
     seed: int | None = typer.Option(None, help="Fixes the choice of prompts and every draw.", rich_help_panel=_HOW),
     verification: str | None = typer.Option(
-        None, help="Of the reference decoder: rejection, or coupled (a seed fixes the tokens).", rich_help_panel=_HOW
+        None,
+        help="Of the reference decoder: rejection, block, coupled (a seed fixes the tokens), typical.",
+        rich_help_panel=_HOW,
     ),
     task: Path | None = typer.Option(
         None,
@@ -126,7 +131,9 @@ def verify(
     tensor_parallel: int | None = typer.Option(
         None, help="GPUs that the weights are split over.", rich_help_panel=_ENGINE
     ),
-    quantization: str | None = typer.Option(None, help="Such as fp8.", rich_help_panel=_ENGINE),
+    quantization: str | None = typer.Option(
+        None, help="Such as fp8; the reference decoder has int8 and int4.", rich_help_panel=_ENGINE
+    ),
     memory_fraction: float | None = typer.Option(None, help="Of the device's memory.", rich_help_panel=_ENGINE),
     kv_cache: str | None = typer.Option(None, help="Memory of the KV cache, such as 2GiB.", rich_help_panel=_ENGINE),
     ready_timeout: str | None = typer.Option(

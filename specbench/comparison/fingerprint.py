@@ -9,14 +9,14 @@ from specbench.comparison.snapshot import Snapshot
 from specbench.differences import Difference, differing
 from specbench.sweep.config import CONTINUABLE, SweepConfig
 
-_GRID = ("workload", "method", "gamma", "batch_size", "request_rate")
+_GRID = ("workload", "method", "gamma", "tree", "batch_size", "request_rate")
 _UNDER_TEST = ("drafter", "python", "container", "scenario", "engine_version", "url", "baseline_url")
 """Where the engine and the drafter come from: a new version of either is what gates are for."""
 
 _ELSEWHERE = ("target", "arrival", "baseline_vs_baseline", "allow_lossy", "skip_bad_lines")
 _FREE = {*_GRID, *_UNDER_TEST, *_ELSEWHERE, *CONTINUABLE}
 
-WORK = ("prompts", "requests", "max_tokens", "temperature", "top_p", "top_k", "seed", "chat_template_kwargs")
+WORK = ("format", "prompts", "requests", "max_tokens", "temperature", "top_p", "top_k", "seed", "chat_template_kwargs")
 """Options that say what requests are sent: the same even where two configurations are compared."""
 
 _ENGINE = [name for name in SweepConfig.model_fields if name not in _FREE and name not in WORK]

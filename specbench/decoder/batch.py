@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from specbench.decoder import noise
 from specbench.decoder.request import SequenceState
 from specbench.decoder.sampling import SamplingParams, Warp
 
@@ -18,8 +19,8 @@ _DEAD = SamplingParams(temperature=0.0)
 class Batch:
     """Rows 0..B-1; a row without a request is None: it is computed along, and its results are ignored.
 
-    seeds [B] int64 · draft_stream: the noise stream that a sampling drafter draws from (`noise.DRAFT`, or under coupled
-    verification the target's own)
+    seeds [B] int64 · draft_stream: the noise stream that a sampling drafter draws from (`noise.DRAFT`; under coupled
+    verification the target's own, under block verification `noise.BLOCK`)
     """
 
     sequences: tuple[SequenceState | None, ...]
@@ -48,6 +49,13 @@ class Batch:
     def lengths(self) -> list[int]:
         """[B] tokens of each row, the newest included; 1 for a dead row, whose entries go to its first slots."""
         return [1 if s is None else len(s.tokens) for s in self.sequences]
+
+    def draft_noise(self, positions: Tensor, vocab: int) -> Tensor:
+        """What a sampling drafter draws its tokens with. positions [B, w], those of the tokens -> [B, w, vocab]"""
+        if self.draft_stream != noise.BLOCK:
+            return noise.exponential(self.seeds, positions, self.draft_stream, vocab)
+        lengths = torch.tensor(self.lengths(), dtype=torch.int64, device=self.device)
+        return noise.exponential(noise.fork(self.seeds, lengths, noise.BLOCK), positions, noise.DRAFT, vocab)
 
     def newest(self, width: int) -> tuple[list[list[int]], list[list[int]]]:
         """The last `width` tokens of each row and their positions, both [B, width].

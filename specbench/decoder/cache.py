@@ -3,14 +3,16 @@
 An entry's *slot* is where it lives within its row; its *position* is its place in the text, which turns its key and
 decides who may see it: a query sees the keys whose position is at most its own. Nothing is ever rolled back. Entries of
 rejected tokens lie at positions after the newest token, where no query sees them until a later step has overwritten
-them. Chains put position p into slot p. Trees, whose siblings share a position, will need slots of their own and an
-ancestor mask on top.
+them. Chains put position p into slot p. Siblings of a tree share a position, so each has a slot of its own behind the
+newest token, and sees of its tree only its ancestors (`Branches`); the branch that is kept is then moved to where a
+chain's entries would be (`keep`), and slot and position agree again.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -22,6 +24,17 @@ EMPTY = 2**62
 
 _ROUND = 16
 """Attention reads whole groups of slots, so that vector instructions have no remainder to deal with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """What the new entries of a tree see of it; of what lies before it they see everything, by the usual rule.
+
+    slots [B, t] int64, of the tree's entries so far, the new ones included · seen [B, w, t] bool
+    """
+
+    slots: Tensor
+    seen: Tensor
 
 
 class KVCache:
@@ -51,39 +64,70 @@ class KVCache:
         """Forget a row's entries, before its place goes to another request."""
         self.positions[row] = EMPTY
 
-    def at(self, rows: slice, slots: Tensor, positions: Tensor, used: int) -> CacheView:
+    def at(
+        self, rows: slice, slots: Tensor, positions: Tensor, used: int, branches: Branches | None = None
+    ) -> CacheView:
         """Where one forward pass writes and what it sees.
 
         rows: a contiguous range of B rows · slots, positions [B, w] int64: where each new entry goes, and its place in
-        the text · used: no row of these has an entry beyond this many slots, the new ones included
+        the text · used: no row of these has an entry beyond this many slots, the new ones included · branches: for new
+        entries of a tree
         """
         used = min(math.ceil(used / _ROUND) * _ROUND, self.slots)
         held = self.positions[rows].scatter_(1, slots, positions)
-        hidden = held[:, None, :used] > positions[:, :, None]
-        # [B, w, used] -> [B, 1, w * group, used]: the query heads that share a key-value head become rows.
-        mask = torch.zeros(hidden.shape, dtype=self.entries.dtype, device=hidden.device).masked_fill_(hidden, -math.inf)
-        mask = mask.repeat_interleave(self._group, 1).unsqueeze(1)
         first = torch.arange(slots.shape[0], device=slots.device) * self.slots
-        return CacheView(self.entries[:, rows], positions, (slots + first[:, None]).flatten(), mask, used)
+        flat_slots = (slots + first[:, None]).flatten()
+        return CacheView(self.entries[:, rows], positions, flat_slots, held, used, branches, self._group)
+
+    def keep(self, rows: slice, root: Tensor, path: Tensor, width: int) -> None:
+        """Of a tree keep one branch: bring its entries to the slots behind the root's, and `straighten`.
+
+        root [B] int64, the slot of the tree's root, whose nodes lie in the `width` slots behind it · path [B, d] int64:
+        how far behind the root each entry of the branch lies, ascending; k + 1 at place k leaves one where it is
+        """
+        entries, row = self.entries[:, rows], torch.arange(root.shape[0], device=root.device)[:, None]
+        places = root[:, None] + torch.arange(1, 1 + path.shape[1], device=root.device)
+        entries[:, row, places] = entries[:, row, root[:, None] + path]
+        self.straighten(rows, root, width)
+
+    def straighten(self, rows: slice, root: Tensor, width: int) -> None:
+        """Give the slots of a tree the positions of a chain again: what is not overwritten lies after every query."""
+        slots = root[:, None] + torch.arange(1 + width, device=root.device)
+        self.positions[rows].scatter_(1, slots, slots)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CacheView:
     """One forward pass's window on the cache.
 
-    entries [layers, B, slots, 2, kv_heads, head_dim] · positions [B, w] · mask [B, 1, w * group, used], 0 or -inf
+    entries [layers, B, slots, 2, kv_heads, head_dim] · positions [B, w] · flat_slots [B * w], counted through all B
+    rows · held [B, slots], the position that each slot holds · used, branches: as in `KVCache.at` · group: query heads
+    per key-value head
     """
 
     entries: Tensor
     positions: Tensor
-    # [B * w]: slots counted through all B rows
-    _flat_slots: Tensor
-    mask: Tensor
+    flat_slots: Tensor
+    held: Tensor
     used: int
+    branches: Branches | None
+    group: int
+
+    @cached_property
+    def mask(self) -> Tensor:
+        """[B, 1, w * group, used], 0 or -inf: the query heads that share a key-value head are rows.
+
+        Made when it is first asked for: kernels go by positions and need none.
+        """
+        hidden = self.held[:, None, : self.used] > self.positions[:, :, None]
+        if self.branches is not None:
+            hidden.scatter_(2, self.branches.slots[:, None].expand_as(self.branches.seen), ~self.branches.seen)
+        mask = torch.zeros(hidden.shape, dtype=self.entries.dtype, device=hidden.device).masked_fill_(hidden, -math.inf)
+        return mask.repeat_interleave(self.group, 1).unsqueeze(1)
 
     def write(self, layer: int, keys_values: Tensor) -> None:
         """keys_values [B * w, 2 * kv_heads * head_dim]: turned keys, then values, of the new entries"""
-        self.entries[layer].flatten(3).flatten(0, 1).flatten(1).index_copy_(0, self._flat_slots, keys_values)
+        self.entries[layer].flatten(3).flatten(0, 1).flatten(1).index_copy_(0, self.flat_slots, keys_values)
 
     def keys(self, layer: int) -> Tensor:
         """[B, kv_heads, used, head_dim]"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -69,3 +70,34 @@ class Checkpoint:
             raise ValueError(f"{self.directory} lacks the tensor {name}. Is it a Llama-family model?")
         first_row: Tensor = self._files[name].get_slice(name)[:1]
         return first_row.dtype
+
+
+class StateDict:
+    """The tensors of one file of PyTorch's own format, which heads of 2023 and 2024 were published in.
+
+    Nothing but tensors is unpickled, since a pickle can hold any code. Raises ValueError for a file that holds more, or
+    is broken, and where a tensor is missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._tensors: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+        except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
+            reason = (str(error).splitlines() or ["it ends early"])[0]
+            raise ValueError(f"{path} can't be read as a file of tensors ({reason}). Fetch it again.") from None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def tensor(self, name: str) -> Tensor:
+        if name not in self._tensors:
+            raise ValueError(f"{self._path} lacks the tensor {name}. Is it of another method?")
+        return self._tensors[name]
+
+
+def head_weights(directory: str | Path, pickled: str) -> Weights:
+    """Of a head that is published as safetensors, or as the file `pickled` of PyTorch's own format."""
+    path = Path(directory) / pickled
+    safe = any((Path(directory) / name).exists() for name in ("model.safetensors", "model.safetensors.index.json"))
+    return StateDict(path) if path.exists() and not safe else Checkpoint(directory)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-Phase = Literal["prefill", "draft", "verify", "accept"]
+Phase = Literal["prefill", "draft", "verify", "accept", "host"]
 
 
 @dataclass(slots=True)
@@ -20,7 +20,11 @@ class Counters:
     accepted_at: accepted at draft position k (0-based), length gamma
     generated: tokens emitted, the one that comes out of each prefill included: requests + steps + accepted, less what
                an end inside a draft cut off
-    seconds: host time by phase; on a GPU a phase that doesn't read results back ends before its kernels do
+    passes: verification passes, each counted once for all sequences in it
+    verify_bytes: read by these passes: the target's weights, and the cache's entries of all sequences
+    seconds: host time by phase; on a GPU a phase that doesn't read results back ends before its kernels do. `host` is
+             the time from a step's results to the next phase, in which the device has nothing to do
+    read_bytes_per_s: how fast the device's memory is read; None where that was not measured
     """
 
     accepted_at: list[int]
@@ -29,7 +33,13 @@ class Counters:
     drafted: int = 0
     accepted: int = 0
     generated: int = 0
-    seconds: dict[Phase, float] = field(default_factory=lambda: {"prefill": 0, "draft": 0, "verify": 0, "accept": 0})
+    passes: int = 0
+    verify_bytes: int = 0
+    read_bytes_per_s: float | None = None
+    seconds: dict[Phase, float] = field(
+        default_factory=lambda: {"prefill": 0, "draft": 0, "verify": 0, "accept": 0, "host": 0}
+    )
+    _results_since: float | None = field(default=None, init=False, repr=False)
 
     def count_step(self, drafted: int, accepted: int) -> None:
         self.steps += 1
@@ -39,10 +49,24 @@ class Counters:
         for k in range(accepted):
             self.accepted_at[k] += 1
 
+    def count_pass(self, read_bytes: int) -> None:
+        self.passes += 1
+        self.verify_bytes += read_bytes
+
+    def rest(self) -> None:
+        """Nothing is left to do: the time until there is belongs to nobody."""
+        self._results_since = None
+
     @contextmanager
     def timed(self, phase: Phase) -> Iterator[None]:
         begun = time.perf_counter()
+        if self._results_since is not None:
+            self.seconds["host"] += begun - self._results_since
+            self._results_since = None
         try:
             yield
         finally:
-            self.seconds[phase] += time.perf_counter() - begun
+            ended = time.perf_counter()
+            self.seconds[phase] += ended - begun
+            if phase == "accept":
+                self._results_since = ended

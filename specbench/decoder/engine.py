@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from specbench.decoder import noise, verify
 from specbench.decoder.batch import Batch
-from specbench.decoder.cache import KVCache
+from specbench.decoder.cache import Branches, CacheView, KVCache
 from specbench.decoder.counters import Counters
 from specbench.decoder.drafters.base import Draft, Drafter
 from specbench.decoder.logprobs import LogprobsMode, logprobs
-from specbench.decoder.models.llama import Llama
+from specbench.decoder.models.llama import Forward, Llama
 from specbench.decoder.models.prefill import prefill
 from specbench.decoder.policies.base import GammaPolicy, Step
 from specbench.decoder.request import Request, RequestFailed, SequenceState, StepOutput
-from specbench.decoder.sampling import warp
 from specbench.decoder.synthetic import SyntheticAcceptance
-from specbench.decoder.verify import Verified
-
-Verification = Literal["rejection", "coupled"]
+from specbench.decoder.tree_shape import TreeShape, check_tree
+from specbench.decoder.verifier import DRAFT_STREAMS, Verification, verifier_for
 
 
 class Engine:
@@ -32,11 +29,13 @@ class Engine:
     gamma:          tokens drafted per step at most
     max_batch_size: rows, i.e. requests decoded together; more wait
     max_model_len:  prompt and output together, in tokens
-    verification:   `rejection` (Leviathan et al., 2023), or `coupled`: the same seed then gives the same tokens with
-                    every drafter and gamma. Greedy requests are the same under both.
+    verification:   `rejection` (Leviathan et al., 2023); `block` (Sun et al., 2024), which keeps more of sampled ones;
+                    `coupled`: the same seed then gives the same tokens with every drafter and gamma; or `typical`
+                    (Cai et al., 2024), whose outputs are not the target's. Greedy requests are the same under all.
     logprobs_mode:  whether log-probabilities are reported before (`raw`) or after temperature, top-k and top-p
     acceptance:     made up in the place of the verdict, so that outputs are not the target's; None for exact ones
     policy:         sets each request's gamma at every step, up to `gamma`; None leaves it at that
+    tree:           how drafts branch, gamma being their depth; None for chains
     """
 
     def __init__(
@@ -51,17 +50,20 @@ class Engine:
         logprobs_mode: LogprobsMode = "raw",
         acceptance: SyntheticAcceptance | None = None,
         policy: GammaPolicy | None = None,
+        tree: TreeShape | None = None,
     ) -> None:
+        check_tree(tree, gamma, verification, acceptance is not None)
         self.target, self.drafter, self.gamma, self.policy = target, drafter, gamma, policy
         self.max_batch_size, self.max_model_len = max_batch_size, max_model_len
         self.verification: Verification = verification
         self.logprobs_mode: LogprobsMode = logprobs_mode
         self.acceptance = acceptance
-        slots = cache_slots(max_model_len, gamma)
+        self._verifier = verifier_for(verification, acceptance, target.device, target.dtype)
+        slots = cache_slots(max_model_len, gamma, tree)
         self.cache = KVCache(target.config, max_batch_size, slots, target.dtype, target.device)
         self.counters = Counters(accepted_at=[0] * gamma)
         self._eos_token_ids = frozenset(eos_token_ids)
-        self._draft_stream = noise.TARGET if verification == "coupled" else noise.DRAFT
+        self._draft_stream = DRAFT_STREAMS[verification]
         self._waiting: dict[str, Request] = {}
         self._rows: list[SequenceState | None] = [None] * max_batch_size
         self._batch: Batch | None = None
@@ -73,6 +75,8 @@ class Engine:
         self.check_prompt(request.prompt_ids)
         if request.id in self._waiting or self._row_of(request.id) is not None:
             raise ValueError(f"request {request.id!r} is already here.")
+        if not self.has_work:
+            self.counters.rest()
         self._waiting[request.id] = request
 
     def check_prompt(self, prompt_ids: Sequence[int]) -> None:
@@ -150,8 +154,9 @@ class Engine:
         self._rows[row], self._batch = sequence, None
         with self.counters.timed("accept"):
             alone = Batch.of([sequence], self._draft_stream, self.target.device)
-            verified = self._verify(alone, forward.logits, Draft.none(alone))
-            return self._emit(row, verified.next_token.tolist(), forward.logits[0], first=True)
+            verified = self._verifier.verify(alone, forward.logits, Draft.none(alone))
+            first = verified.next_token.tolist()
+        return self._emit(row, first, forward.logits[0], first=True)
 
     def _advance(self) -> list[StepOutput]:
         begun = time.perf_counter()
@@ -160,24 +165,25 @@ class Engine:
         with self.counters.timed("draft"):
             draft = self._propose(batch, gammas)
         with self.counters.timed("verify"):
-            tokens, positions = self._verification_input(batch, draft)
-            used = max(batch.lengths()) + draft.width
-            view = self.cache.at(slice(0, batch.size), positions, positions, used)
+            tokens, view = self._verification_input(batch, draft)
             forward = self.target.forward(tokens, view, logits=tokens.shape[1], taps=self.drafter.needs_hidden)
+            self.counters.count_pass(self.target.read_bytes + sum(batch.lengths()) * self.cache.bytes_per_token)
         with self.counters.timed("accept"):
-            verified = self._verify(batch, forward.logits, draft)
-            drafted = (draft.tokens >= 0).sum(1)
+            verified = self._verifier.verify(batch, forward.logits, draft)
+            drafted = draft.lengths()
+            if verified.path is not None:
+                draft, forward = self._straighten(batch, draft, forward, verified.path)
             results = torch.stack([drafted, verified.accepted, verified.next_token], 1)
             # One read for the whole batch: every read makes the host wait for a GPU.
             read = torch.cat([results, draft.tokens], 1).tolist()
             self.drafter.observe(batch, [row[1] for row in read], forward.hidden)
-            self._tell_policy(batch, gammas, read, time.perf_counter() - begun)
-            outputs = []
-            for row, (proposed, kept, next_token, *proposal) in enumerate(read):
-                if batch.sequences[row] is not None:
-                    emitted, gamma = [*proposal[:kept], next_token], None if self.policy is None else gammas[row]
-                    outputs.append(self._emit(row, emitted, forward.logits[row], proposed, kept, gamma))
-            return outputs
+        self._tell_policy(batch, gammas, read, time.perf_counter() - begun)
+        outputs = []
+        for row, (proposed, kept, next_token, *proposal) in enumerate(read):
+            if batch.sequences[row] is not None:
+                emitted, gamma = [*proposal[:kept], next_token], None if self.policy is None else gammas[row]
+                outputs.append(self._emit(row, emitted, forward.logits[row], proposed, kept, gamma))
+        return outputs
 
     def _live_batch(self) -> Batch:
         """The rows up to the highest live one; made anew when a request comes or goes."""
@@ -213,26 +219,25 @@ class Engine:
             )
         )
 
-    def _verification_input(self, batch: Batch, draft: Draft) -> tuple[Tensor, Tensor]:
-        """The newest token and the draft of each row, and their positions: both [B, 1 + g]."""
+    def _verification_input(self, batch: Batch, draft: Draft) -> tuple[Tensor, CacheView]:
+        """The newest token and the draft of each row, [B, 1 + g], and the place in the cache of these."""
         newest, at = (torch.tensor(x, dtype=torch.int64, device=batch.device) for x in batch.newest(1))
-        steps = torch.arange(1 + draft.width, device=batch.device)
-        return torch.cat([newest, draft.tokens.clamp_min(0)], 1), at + steps
+        slots = at + torch.arange(1 + draft.width, device=batch.device)
+        positions, branches = slots, None
+        if draft.tree is not None:
+            positions, branches = at + draft.tree.depths, Branches(slots, draft.tree.ancestors)
+        used = max(batch.lengths()) + draft.width
+        view = self.cache.at(slice(0, batch.size), slots, positions, used, branches)
+        return torch.cat([newest, draft.tokens.clamp_min(0)], 1), view
 
-    def _verify(self, batch: Batch, logits: Tensor, draft: Draft) -> Verified:
-        # logits [B, 1 + g, V]
-        if batch.warp.all_greedy and self.acceptance is None:
-            return verify.greedy(logits.argmax(-1), draft.tokens)
-        first = torch.tensor(batch.lengths(), dtype=torch.int64, device=batch.device)[:, None]
-        positions = first + torch.arange(1 + draft.width, device=batch.device)
-        made_up = self.acceptance
-        verdict = None if made_up is None else made_up.verdict(draft.tokens, batch.seeds, positions)
-        if batch.warp.all_greedy:
-            return verify.greedy(logits.argmax(-1), draft.tokens, verdict)
-        p = warp(logits, batch.warp)
-        if self.verification == "coupled":
-            return verify.coupled(p, draft.tokens, batch.seeds, positions, verdict)
-        return verify.rejection(p, draft.probs, draft.tokens, batch.seeds, positions, verdict)
+    def _straighten(self, batch: Batch, draft: Draft, forward: Forward, path: Tensor) -> tuple[Draft, Forward]:
+        """Of a draft that branched the branch that was kept, as if it had been a chain: what comes after this sees no
+        tree any more. path [B, depth], columns of the tree"""
+        root = torch.tensor(batch.lengths(), dtype=torch.int64, device=path.device) - 1
+        self.cache.keep(slice(0, batch.size), root, path, draft.width)
+        columns, row = pad(path, (1, 0)), torch.arange(batch.size, device=path.device)[:, None]
+        hidden = None if forward.hidden is None else forward.hidden[row, columns]
+        return Draft(draft.tokens.gather(1, path - 1)), Forward(forward.logits[row, columns], hidden)
 
     def _emit(
         self,
@@ -280,6 +285,6 @@ def _limits(batch: Batch, gammas: Sequence[int]) -> list[int]:
     return [0 if s is None else min(gamma, s.room - 1) for s, gamma in zip(batch.sequences, gammas, strict=True)]
 
 
-def cache_slots(max_model_len: int, gamma: int) -> int:
+def cache_slots(max_model_len: int, gamma: int, tree: TreeShape | None = None) -> int:
     """Slots per row of a cache: a draft's entries may stand beyond the longest text that will be kept."""
-    return max_model_len + gamma + 1
+    return max_model_len + (gamma if tree is None else tree.width(gamma)) + 1

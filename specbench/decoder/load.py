@@ -11,12 +11,14 @@ from specbench.decoder.checkpoint import Checkpoint
 from specbench.decoder.config import ModelConfig
 from specbench.decoder.drafters import load_drafter
 from specbench.decoder.drafters.base import DrafterContext
-from specbench.decoder.engine import Engine, Verification, cache_slots
+from specbench.decoder.engine import Engine, cache_slots
 from specbench.decoder.logprobs import LogprobsMode
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.policies import FixedGamma, parse
 from specbench.decoder.rates import parse_rates
 from specbench.decoder.synthetic import SyntheticAcceptance
+from specbench.decoder.tree_shape import TreeShape, check_tree
+from specbench.decoder.verifier import Verification
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -38,6 +40,8 @@ def load_engine(
     logprobs_mode: LogprobsMode = "raw",
     acceptance: str | None = None,
     threads: int | None = None,
+    quantization: str | None = None,
+    tree: TreeShape | None = None,
 ) -> Engine:
     """An engine over the Hugging Face directory `target`, with a drafter of this method.
 
@@ -47,6 +51,8 @@ def load_engine(
     max_model_len: prompt and output tokens per request; None is 2048, or the model's own limit where that is less
     acceptance: made up in the place of verdicts, `synthetic:0.8` or a rate per position; None for exact verification
     threads: CPU threads of the whole process; None leaves PyTorch's choice
+    quantization: int8 or int4 weights of the target, on a CPU: another model, whose outputs speculation leaves
+    tree: how drafts branch, gamma being their depth (`tree_shape.parse_tree`); None for chains
     Raises ValueError, with the way out, for whatever can't be loaded or doesn't fit together.
     """
     policy = parse(gamma)
@@ -54,6 +60,7 @@ def load_engine(
     if (method == "none") != (most == 0) or most < 0:
         raise ValueError(f"method none goes with gamma 0, others with gamma >= 1; got {method} with gamma {gamma}.")
     rates = None if acceptance is None else parse_rates(acceptance)
+    check_tree(tree, most, verification, rates is not None)
     if max_batch_size < 1:
         raise ValueError(f"max_batch_size must be at least 1; got {max_batch_size}.")
     if threads is not None:
@@ -66,7 +73,7 @@ def load_engine(
     if not 2 <= max_model_len <= config.max_length:
         raise ValueError(f"max_model_len must be 2..{config.max_length}, the model's own limit; got {max_model_len}.")
     checkpoint, place = Checkpoint(target), torch.device(device)
-    model = Llama(config, checkpoint, resolve_dtype(dtype, checkpoint.dtype, place), place)
+    model = Llama(config, checkpoint, resolve_dtype(dtype, checkpoint.dtype, place), place, quantization)
     if model.token_ids is not None:
         raise ValueError(f"{target} has a head for a part of its vocabulary: it can draft, and not be a target.")
     context = DrafterContext(
@@ -74,8 +81,9 @@ def load_engine(
         target_directory=Path(target),
         directory=None if drafter is None else Path(drafter),
         rows=max_batch_size,
-        slots=cache_slots(max_model_len, most),
+        slots=cache_slots(max_model_len, most, tree),
         stop_below=policy.stop_below,
+        tree=tree,
     )
     return Engine(
         model,
@@ -88,6 +96,7 @@ def load_engine(
         logprobs_mode=logprobs_mode,
         acceptance=None if rates is None else SyntheticAcceptance(rates, most, place),
         policy=None if type(policy) is FixedGamma else policy,  # which need not be asked at every step
+        tree=tree,
     )
 
 

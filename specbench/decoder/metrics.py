@@ -33,6 +33,8 @@ class _EngineCollector(Collector):
             "spec_decode_num_draft_tokens": ("Tokens proposed", counters.drafted),
             "spec_decode_num_accepted_tokens": ("Proposed tokens that were emitted", counters.accepted),
             "generation_tokens": ("Tokens emitted", counters.generated),
+            "num_passes": ("Verification passes, one for all sequences in it", counters.passes),
+            "verify_bytes": ("Bytes read by them: weights and cache", counters.verify_bytes),
             **{f"{phase}_seconds": (f"Time spent in {phase}", value) for phase, value in counters.seconds.items()},
         }
         for name, (text, value) in counts.items():
@@ -54,5 +56,7 @@ class _EngineCollector(Collector):
             "num_requests_running": ("Requests that occupy a row", engine.running),
             "num_requests_waiting": ("Requests in the queue", engine.waiting),
         }
+        if counters.read_bytes_per_s is not None:
+            gauges["read_bytes_per_s"] = ("How fast the device's memory is read", counters.read_bytes_per_s)
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(PREFIX + name, text, value=value)

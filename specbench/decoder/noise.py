@@ -11,13 +11,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-DRAFT, ACCEPT, RESIDUAL, TARGET, SYNTHETIC = 0, 1, 2, 3, 4
+DRAFT, ACCEPT, RESIDUAL, TARGET, SYNTHETIC, BLOCK = 0, 1, 2, 3, 4, 5
 """The streams: a drafter's samples; accept tests; the token after a rejection, or the bonus; coupled verification;
-made-up acceptance.
+made-up acceptance; a drafter's samples under block verification, with new noise at every step (`fork`).
 
 A draw made because of another's outcome must not reuse its noise, hence one stream for each. For the same reason a rule
 that picks gamma may look at committed tokens and at verdicts, never at drafted tokens that no verdict reached: the next
-step drafts again at those positions, with the same noise.
+step drafts again at those positions, with the same noise. Block verification does look at such tokens, hence `BLOCK`.
 """
 
 _CHUNK = {"cpu": 1 << 17}
@@ -49,6 +49,11 @@ def _keys(seeds: Tensor, positions: Tensor, stream: int) -> Tensor:
     # seeds [B] · positions [B, w] -> [B, w] int64
     start = _mix(seeds + _int64((stream + 1) * _GOLDEN % (1 << 64)))
     return _mix(start[:, None] + positions * _GOLDEN)
+
+
+def fork(seeds: Tensor, positions: Tensor, stream: int) -> Tensor:
+    """Other seeds, one for each seed and position. seeds, positions [B] int64 -> [B] int64"""
+    return _keys(seeds, positions[:, None], stream)[:, 0]
 
 
 def uniform(seeds: Tensor, positions: Tensor, stream: int) -> Tensor:

@@ -11,15 +11,19 @@ import logging
 import platform
 import sys
 from importlib import metadata
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from transformers import AutoTokenizer
 
 from specbench.decoder.drafters import METHODS
 from specbench.decoder.engine import Engine
+from specbench.decoder.gpu_check.timing import read_bandwidth
 from specbench.decoder.load import load_engine
+from specbench.decoder.models.quantized import QUANTIZATIONS
 from specbench.decoder.service import DecoderService
+from specbench.decoder.tree_shape import CHAIN, parse_tree
+from specbench.decoder.verifier import Verification
 from specbench.decoder.worker import Worker
 from specbench.wire.app import make_runner
 from specbench.wire.process import die_with_parent, serve_until_stopped
@@ -40,7 +44,7 @@ def main() -> None:
 
 
 def _load(options: argparse.Namespace) -> Engine:
-    return load_engine(
+    engine = load_engine(
         options.target,
         method=options.method,
         gamma=options.gamma,
@@ -53,7 +57,12 @@ def _load(options: argparse.Namespace) -> Engine:
         logprobs_mode=options.logprobs_mode,
         acceptance=options.acceptance,
         threads=options.threads,
+        quantization=options.quantization,
+        tree=parse_tree(options.tree),
     )
+    columns = 2048 if options.device == "cpu" else 4096
+    engine.counters.read_bytes_per_s = read_bandwidth(engine.target.device, columns, repeats=5)
+    return engine
 
 
 async def _serve(worker: Worker, tokenizer: Any, options: argparse.Namespace) -> None:
@@ -73,7 +82,9 @@ def _settings(engine: Engine, options: argparse.Namespace) -> dict[str, Any]:
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         "method": options.method,
         "device": str(engine.target.device),
+        "tree": options.tree,
         "dtype": str(engine.target.dtype).removeprefix("torch."),
+        "quantization": engine.target.quantization,
         "threads": torch.get_num_threads(),
     }
 
@@ -96,14 +107,21 @@ def _parser() -> argparse.ArgumentParser:
         help="tokens drafted per step, 0 with method none; or a rule: schedule:1=4+9=0 by batch size, "
         "adaptive:threshold, adaptive:goodput, adaptive:confidence",
     )
+    parser.add_argument(
+        "--tree",
+        default=CHAIN,
+        help="how drafts branch, gamma being their depth: 8x60 (the 8 likeliest of each depth, 60 nodes verified), "
+        "static:4x2x1 (children by depth), or chain",
+    )
     parser.add_argument("--drafter", help="directory of the drafter's weights")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--max-batch-size", type=int, default=8, help="requests decoded together")
     parser.add_argument("--max-model-len", type=int, help="prompt and output tokens per request; 2048 by default")
     parser.add_argument("--dtype", default="auto", help="float32, bfloat16, float16 or auto")
+    parser.add_argument("--quantization", choices=QUANTIZATIONS, help="weights of the target in so many bits")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--verification", default="rejection", choices=("rejection", "coupled"))
+    parser.add_argument("--verification", default="rejection", choices=get_args(Verification))
     parser.add_argument(
         "--logprobs-mode",
         default="raw",

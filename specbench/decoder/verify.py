@@ -1,7 +1,8 @@
 """Verification of a batch of drafts: how many drafted tokens each row keeps, and the token that follows them.
 
-Three exact verifiers: what they emit is distributed as the target's own tokens. Each takes drafts of ragged length (a
-row's first -1 ends its draft) and gamma = 0, which is plain decoding. None makes the host wait for a GPU.
+Four exact verifiers (greedy, rejection, block, coupled): what they emit is distributed as the target's own tokens; and
+`typical`, which is not. Each takes drafts of ragged length (a row's first -1 ends its draft) and gamma = 0, which is
+plain decoding. None makes the host wait for a GPU. `verify_tree.py` has those of drafts that branch.
 
 Each can be given a `verdict` [B] int64, how many drafted tokens each row keeps (at most as many as it has): it does all
 of its work and goes by that (`synthetic.py`). What it emits is then not the target's.
@@ -18,6 +19,8 @@ from torch.nn.functional import pad
 from specbench.decoder import noise
 from specbench.decoder.sampling import draw
 
+_EPSILON, _DELTA = 0.09, 0.3
+
 
 @dataclass(frozen=True, slots=True)
 class Verified:
@@ -25,10 +28,13 @@ class Verified:
 
     accepted:   [B] int64, 0..gamma
     next_token: [B] int64, the bonus token after a draft kept whole, else what replaces the first token rejected
+    path:       [B, depth] int64, of a draft that branches the columns of its `Tree` that are kept, the first `accepted`
+                of each row; None for a chain
     """
 
     accepted: Tensor
     next_token: Tensor
+    path: Tensor | None = None
 
 
 def greedy(target: Tensor, draft: Tensor, verdict: Tensor | None = None) -> Verified:
@@ -75,6 +81,47 @@ def rejection(
     return Verified(accepted, draw(residual.where(has_residual, target), e))
 
 
+def block(
+    p: Tensor, q: Tensor | None, draft: Tensor, seeds: Tensor, positions: Tensor, verdict: Tensor | None = None
+) -> Verified:
+    """Exact, and on average keeps at least as much as `rejection`: the draft is judged as a whole (Sun et al., 2024,
+    "Block verification accelerates speculative decoding", Algorithm 2).
+
+    Arguments as for `rejection`, but a drafter that samples needs new noise at every step (stream BLOCK): the verdict
+    depends on tokens after the last one kept too, and the next step drafts again where they stood.
+
+    With w_0 = 1 and w_i = min(1, w_(i-1) p(d_i) / q(d_i)) at least i tokens are kept with probability w_i: of a draft
+    of n tokens the longest prefix i whose own test succeeds, which it does with probability h_n = w_n and
+    h_i = s_i / (s_i + 1 - w_i), s_i the sum of max(w_i p - q, 0) over what may follow it. A draw from that, normalised,
+    is the next token; after the whole draft it is one from p.
+    """
+    rows, gamma = torch.arange(draft.shape[0], device=draft.device), draft.shape[1]
+    if gamma == 0:
+        return rejection(p, q, draft, seeds, positions)
+    is_drafted, drafted = draft >= 0, draft.clamp_min(0)[:, :, None]
+    if q is None:
+        q = torch.zeros_like(p[:, :-1]).scatter_(2, drafted, 1.0)
+    tiny = torch.finfo(p.dtype).tiny
+    ratios = p[:, :-1].gather(2, drafted)[:, :, 0] / q.gather(2, drafted)[:, :, 0].clamp_min(tiny)
+    weights = [torch.ones_like(ratios[:, 0])]
+    for ratio in ratios.where(is_drafted, 0.0).unbind(1):
+        weights.append((weights[-1] * ratio).clamp_max(1.0))
+    w = torch.stack(weights, 1)  # [B, γ+1], 0 past the end of a draft
+    excess = (w[:, :-1, None] * p[:, :-1] - q).clamp_min_(0)  # [B, γ, V]: over what may follow each prefix but the last
+    s = pad(excess.sum(2), (0, 1))
+    goes_on = pad(is_drafted, (0, 1), value=False)
+    h = (s / (s + 1 - w).clamp_min(tiny)).where(goes_on, w)[:, 1:]
+    # One uniform number for all tests of a step. One per place would be used again where a later step tests there.
+    u = noise.uniform(seeds, positions[:, :1], noise.ACCEPT)
+    accepted = (u < 1 - (1 - h).flip(1).cumprod(1).flip(1)).sum(1)
+    accepted = accepted if verdict is None else verdict
+
+    residual = excess[rows, accepted.clamp_max(gamma - 1)]
+    has_residual = goes_on[rows, accepted][:, None] & (residual.sum(1, keepdim=True) > 0)
+    e = noise.exponential(seeds, positions.gather(1, accepted[:, None]), noise.RESIDUAL, p.shape[2])[:, 0]
+    return Verified(accepted, draw(residual.where(has_residual, p[rows, accepted]), e))
+
+
 def coupled(p: Tensor, draft: Tensor, seeds: Tensor, positions: Tensor, verdict: Tensor | None = None) -> Verified:
     """Speculative sampling that emits the same tokens for a seed under every drafter and gamma, plain decoding too.
 
@@ -87,6 +134,28 @@ def coupled(p: Tensor, draft: Tensor, seeds: Tensor, positions: Tensor, verdict:
     "Coupling without communication and drafter-invariant speculative decoding"); `rejection` reaches 1 - TV.
     """
     return greedy(draw(p, noise.exponential(seeds, positions, noise.TARGET, p.shape[2])), draft, verdict)
+
+
+def typical(p: Tensor, draft: Tensor, seeds: Tensor, positions: Tensor, verdict: Tensor | None = None) -> Verified:
+    """Not exact: keeps drafted tokens that are likely enough, in other proportions than the target's (`is_typical`).
+
+    Arguments as for `coupled`. After the tokens kept comes a draw from p. Under temperature 0 it is `greedy`.
+    """
+    rows = torch.arange(draft.shape[0], device=draft.device)
+    accepted = leading(is_typical(p[:, :-1], draft))
+    accepted = accepted if verdict is None else verdict
+    e = noise.exponential(seeds, positions.gather(1, accepted[:, None]), noise.RESIDUAL, p.shape[2])[:, 0]
+    return Verified(accepted, draw(p[rows, accepted], e))
+
+
+def is_typical(p: Tensor, draft: Tensor) -> Tensor:
+    """Whether p(d) > min(ε, δ exp(-H(p))), the typical acceptance of Medusa (Cai et al., 2024) with its ε 0.09, δ 0.3.
+
+    p [B, w, V], what the target thinks of each place · draft [B, w], -1 = none -> [B, w] bool
+    """
+    entropy = torch.special.entr(p).sum(2)
+    least = (_DELTA * torch.exp(-entropy)).clamp_max_(_EPSILON)
+    return (p.gather(2, draft.clamp_min(0)[:, :, None])[:, :, 0] > least) & (draft >= 0)
 
 
 def leading(ok: Tensor) -> Tensor:

@@ -63,11 +63,12 @@ def quantized(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def dequantized(packed: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The inverse of `quantized`, in bfloat16."""
+    """The inverse of `quantized`, in bfloat16; whole numbers other than int8 stay what they are."""
     import torch
 
-    return {
-        name: (tensor if tensor.dim() != 2 else tensor * packed[name + SCALE][:, None]).to(torch.bfloat16)
-        for name, tensor in packed.items()
-        if not name.endswith(SCALE)
-    }
+    def restored(name: str, tensor: Tensor) -> Tensor:
+        if tensor.dtype == torch.int8:
+            tensor = tensor * packed[name + SCALE][:, None]
+        return tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor
+
+    return {name: restored(name, tensor) for name, tensor in packed.items() if not name.endswith(SCALE)}

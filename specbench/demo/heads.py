@@ -1,4 +1,4 @@
-"""The EAGLE-3 head that was trained for the demo target."""
+"""The heads that were trained for the demo target."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WEIGHTS = Path(__file__).parent / "weights" / "eagle3.safetensors"
+
+INT8 = ("eagle", "medusa", "mtp")
+"""Methods whose heads are kept as int8, with a scale for each row."""
+
+
+def weights(method: str) -> Path:
+    """The package's file of one of `INT8`."""
+    return WEIGHTS.with_stem(method)
 
 
 def eagle3_head(layout: Layout = "safeailab", progress: Callable[[str], None] = logger.info) -> Path:
@@ -37,3 +45,22 @@ def eagle3_head(layout: Layout = "safeailab", progress: Callable[[str], None] = 
         write_head(directory, tensors, token_ids, target, layout, target.name)
 
     return materialise(WEIGHTS, layout, build)
+
+
+def int8_head(method: str, progress: Callable[[str], None] = logger.info) -> Path:
+    """The directory of one of `INT8`; the first call makes it, and the demo target that it needs.
+
+    What they read and speak through is the target's and is not stored.
+    Raises SpecbenchError as `demo_target` does.
+    """
+    target = demo_target(progress)
+
+    def build(directory: Path) -> None:
+        from safetensors.torch import load_file
+
+        from specbench.demo.draft_model import dequantized
+        from specbench.train.published import write_published
+
+        write_published(method, directory, dequantized(load_file(weights(method))), target, target.name)
+
+    return materialise(weights(method), "head", build)

@@ -44,7 +44,8 @@ class Comparison:
     """Outputs of one measurement against those of another.
 
     prompts:     ids of the prompts compared;  requests: how many requests that were
-    uncompared:  requests that one side lacks, that failed, or whose token ids only one side knows
+    uncompared:  requests that one side lacks, that failed, or whose token ids only one side knows; and turns of a
+        conversation that had gone apart before
     by_text:     how many of `requests` were compared as text, since neither side knows token ids
     """
 
@@ -139,15 +140,18 @@ def compare(baseline: Iterable[RequestTrace], outputs: Iterable[RequestTrace]) -
     expected = {t.index: t for t in baseline}
     given = {t.index: t for t in outputs}
     prompts, divergences, uncompared, by_text = set(), [], 0, 0
+    apart: set[int] = set()  # whose answers differ or are not known, so that what was asked next was not the same
     for index in sorted(expected.keys() | given.keys()):
         a, b = expected.get(index), given.get(index)
-        if a is None or b is None or not _comparable(a, b):
+        if a is None or b is None or not _comparable(a, b) or b.follows in apart:
             uncompared += 1
+            apart.add(index)
             continue
         by_text += a.token_ids is None
         prompts.add(b.prompt_id)
         if (divergence := _divergence(a, b)) is not None:
             divergences.append(divergence)
+            apart.add(index)
     compared = len(expected.keys() | given.keys()) - uncompared
     return Comparison(frozenset(prompts), compared, uncompared, tuple(divergences), by_text)
 
@@ -217,11 +221,14 @@ def divergence_bound(prompts: int) -> float:
 def noise_floor(baselines: Sequence[Sequence[RequestTrace]]) -> NoiseFloor:
     """The first baseline measurement against all others (batch sizes, replicates, repeats), request by request.
 
-    Request i is the same prompt with the same seed at every batch size; larger ones merely have more requests.
+    Request i is the same prompt with the same seed at every batch size; larger ones merely have more requests. First
+    turns only: what is asked next depends on the answers.
     """
     if len(baselines) < 2:
         return NoiseFloor(0, 0)
-    reference, *others = ({(t.index, t.prompt_id): _output(t) for t in traces} for traces in baselines)
+    reference, *others = (
+        {(t.index, t.prompt_id): _output(t) for t in traces if t.follows is None} for traces in baselines
+    )
     pairs = [(ids, other.get(key)) for other in others for key, ids in reference.items()]
     known = [a == b for a, b in pairs if a is not None and b is not None]
     return NoiseFloor(len(known), known.count(False))

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import torch
 
-from specbench.decoder.gpu_check.timing import seconds
+from specbench.decoder.gpu_check.timing import read_bandwidth, seconds
 from specbench.errors import SpecbenchError
 
 _PRECISIONS = {"cpu": {"fp32": torch.float32}, "cuda": {"fp32": torch.float32, "bf16": torch.bfloat16}}
@@ -70,15 +70,7 @@ def measure_rates(device_name: str = "auto", *, size: int | None = None, repeats
             number.add_(1)
 
     each = seconds(launches, device, repeats=repeats) / _LAUNCHES
-    return MeasuredRates(_name(device), _memory(device), _bandwidth(rows, device, repeats), flops, each)
-
-
-def _bandwidth(rows: int, device: torch.device, repeats: int) -> float:
-    # Our own decoder reads weights in float32 on a CPU, engines read 16 bits on a GPU.
-    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
-    weights = torch.ones(16 * rows, rows, dtype=dtype, device=device)
-    vector = torch.ones(rows, dtype=dtype, device=device)
-    return weights.nbytes / seconds(lambda: torch.mv(weights, vector), device, repeats=repeats)
+    return MeasuredRates(_name(device), _memory(device), read_bandwidth(device, rows, repeats=repeats), flops, each)
 
 
 def _product(rows: int, dtype: torch.dtype, device: torch.device) -> Callable[[], torch.Tensor]:

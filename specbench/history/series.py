@@ -78,10 +78,10 @@ class Series:
     @property
     def label(self) -> str:
         rule = "schedule" if self.schedule else (self.adaptive or "").partition("+")[0]
-        method = self.method.removesuffix("-synthetic").removesuffix(f"-{rule}")
+        method = self.method.partition("-")[0]
+        kind = self.method.removeprefix(method).removeprefix(rule and f"-{rule}")
         arm = Speculation(method, self.gamma, self.drafter, self.as_deployed, self.again, self.schedule)
-        label = replace(arm, adaptive=self.adaptive).label
-        return f"{label}{'-synthetic' * self.method.endswith('-synthetic')}"
+        return f"{replace(arm, adaptive=self.adaptive).label}{kind}"
 
     @property
     def load(self) -> str:

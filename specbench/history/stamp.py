@@ -14,6 +14,7 @@ SUMMARIZING = (
     "backends/base.py",
     "comparison/fingerprint.py",
     "decoder/policies",
+    "decoder/tree_shape.py",
     "equivalence",
     "hardware",
     "history",
@@ -31,7 +32,7 @@ SUMMARIZING = (
 
 PREFIX = "summary-"
 
-_READ = ("manifest.json", "measurements.parquet", "requests.parquet", "equivalence.json")
+_READ = ("manifest.json", "measurements.parquet", "requests.parquet", "equivalence.json", "early_stop.json")
 
 
 def summary_path(run: Path) -> Path:

@@ -75,8 +75,9 @@ def remove_stale(run: Path, current: Path) -> None:
 
 
 def _write(path: Path, run: Mapping[str, Any], cells: list[Mapping[str, Any]]) -> None:
-    """A run without cells has one row, whose `method` is null."""
-    rows = [{"run": run, **cell_row(cell)} for cell in cells or [{}]]
+    """A run without cells has one row, whose `method` is null. What a sweep predicted has no place among results."""
+    measured = [cell for cell in cells if not cell.get("predicted")]
+    rows = [{"run": run, **cell_row(cell)} for cell in measured or [{}]]
     try:
         table = pa.Table.from_pylist(rows, schema=pa.schema([("run", RUN), *cell_schema()]))
     except (pa.ArrowException, TypeError) as error:

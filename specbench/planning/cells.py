@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 PLAIN = "none"
@@ -29,6 +29,11 @@ class Point:
     def context(self) -> float:
         """Tokens that a sequence attends to, half way through its output."""
         return self.prompt_tokens + self.output_tokens / 2
+
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        """What tells it from the other points of a grid: workload, method, gamma, batch size."""
+        return self.workload, self.method, self.gamma, self.batch_size
 
     @property
     def plain(self) -> Point:
@@ -64,5 +69,9 @@ class Observation:
 
 def arms(observations: Sequence[Observation]) -> tuple[tuple[str, str], ...]:
     """Workload and method of each speculative arm, in their order."""
-    found = ((o.point.workload, o.point.method) for o in observations if o.point.gamma)
-    return tuple(dict.fromkeys(found))
+    return arms_of(o.point for o in observations)
+
+
+def arms_of(points: Iterable[Point]) -> tuple[tuple[str, str], ...]:
+    """The same of points, measured or not."""
+    return tuple(dict.fromkeys((p.workload, p.method) for p in points if p.gamma))

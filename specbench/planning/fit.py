@@ -49,7 +49,7 @@ class Fit:
         Draws of theta would not do: with few cells the posterior is a bent ridge, and a normal around its middle strays
         from it.
         """
-        return _derivative(lambda theta: _log_rates(self.model, theta, points), self.theta)
+        return derivative(lambda theta: _log_rates(self.model, theta, points), self.theta)
 
 
 def unfitted(model: Model, noise: float) -> Fit:
@@ -87,7 +87,7 @@ def _log_rates(model: Model, theta: Floats, points: Sequence[Point]) -> Floats:
     return np.asarray(np.log(model.steps(theta, points).tokens_per_second))
 
 
-def _derivative(function: Callable[[Floats], Floats], theta: Floats) -> Floats:
+def derivative(function: Callable[[Floats], Floats], theta: Floats) -> Floats:
     """[values, parameters], by central differences: of a function of [draws, parameters], asked twice in all."""
     shifts = _STEP * np.eye(len(theta))
     return np.asarray((function(theta + shifts) - function(theta - shifts)).T / (2 * _STEP))
@@ -125,7 +125,7 @@ class _Residuals:
         return np.concatenate([*rows, (theta - self.prior.mean) / self.prior.spread], axis=-1)
 
     def derivative(self, theta: Floats) -> Floats:
-        return _derivative(self, theta)
+        return derivative(self, theta)
 
 
 def _hazards_seen(o: Observation) -> tuple[Floats, Floats]:

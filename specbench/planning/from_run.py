@@ -61,7 +61,7 @@ def measured(store: RunStore, gpu: Gpu | None = None) -> Measured:
     observations = observe(usable, measurements)
     if not observations:
         raise SpecbenchError(f"{store.path} has no closed-loop cell with a steady throughput to fit.")
-    shape, machine, assumed = _model_and_machine(store.manifest, gpu)
+    shape, machine, assumed = model_and_machine(store.manifest, gpu)
     return Measured(Model(shape, machine, arms(observations)), observations, (*assumed, *notes))
 
 
@@ -143,7 +143,8 @@ def _drafted_shares(cells: Sequence[CellSummary]) -> dict[tuple[str, str], float
     return {arm: sum(found) / len(found) for arm, found in shares.items()}
 
 
-def _model_and_machine(manifest: Mapping[str, Any], gpu: Gpu | None) -> tuple[ModelShape, Machine, list[str]]:
+def model_and_machine(manifest: Mapping[str, Any], gpu: Gpu | None = None) -> tuple[ModelShape, Machine, list[str]]:
+    """What a run's manifest names, or the stand-ins for it, and sentences on what is assumed."""
     config = manifest.get("config", {})
     values = _BYTES.get(str(config.get("dtype")), 2.0)
     weights = _BYTES.get(str(config.get("quantization")), values)

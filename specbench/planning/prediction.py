@@ -129,12 +129,12 @@ def _discrepancy(found: Fit, points: Sequence[Point]) -> tuple[Floats, Floats]:
     seen = [o.point for o in found.observations]
     residuals = np.log([o.tokens_per_second for o in found.observations]) - found.log_rates(seen)
     noise = np.diag([o.noise**2 for o in found.observations])
-    across = _alike(points, seen)
-    gain = np.linalg.solve(_alike(seen, seen) + noise, across.T).T
+    across = alike(points, seen)
+    gain = np.linalg.solve(alike(seen, seen) + noise, across.T).T
     return gain @ residuals, np.maximum(DISCREPANCY**2 - np.sum(gain * across, axis=1), 0.0)
 
 
-def _alike(these: Sequence[Point], those: Sequence[Point]) -> Floats:
+def alike(these: Sequence[Point], those: Sequence[Point]) -> Floats:
     """Covariance of the discrepancy at these points with that at those: [these, those]."""
     of = np.array([[math.log(p.batch_size) / _REACH_BATCH, p.gamma / _REACH_GAMMA] for p in these])
     to = np.array([[math.log(p.batch_size) / _REACH_BATCH, p.gamma / _REACH_GAMMA] for p in those])

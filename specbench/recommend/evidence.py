@@ -124,6 +124,8 @@ def reason_against(cell: CellSummary) -> str | None:
         return f"it failed: {cell.error}"
     if cell.method == UNKNOWN or cell.gamma < 1:
         return "its server does not tell what it proposes (sweep it with --method and --gamma)"
+    if cell.tree is not None:
+        return "its drafts branch, and what is recommended is the gamma of a chain"
     if cell.equivalence == "DIVERGENT":
         return f"outputs differ from plain decoding's: {cell.equivalence_detail}"
     if void := [mark.text for mark in cell.marks if mark.code in VOIDING]:

@@ -13,6 +13,7 @@ import numpy as np
 from specbench.analysis.json_values import to_json_value
 from specbench.analysis.statistics import LEVEL
 from specbench.analysis.summary import RunSummary, summarize
+from specbench.decoder.tree_shape import CHAIN
 from specbench.errors import SpecbenchError
 from specbench.recommend.curves import gamma_by_batch
 from specbench.recommend.draws import Floats, Range
@@ -61,6 +62,7 @@ def measuring_config(config: Mapping[str, Any], r: Recommendation, replicates: i
         "method": [r.method],
         "drafter": {method: path for method, path in drafters.items() if method == r.method},
         "gamma": [r.fixed.gamma, f"{PREFIX}{r.schedule}"],
+        "tree": [CHAIN],
         "until_ci": None,
         "baseline": "as-deployed" if config.get("baseline") == "as-deployed" else "matched",
         "baseline_vs_baseline": False,

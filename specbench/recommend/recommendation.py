@@ -136,7 +136,7 @@ def recommend(
         simulated=summary.is_simulated,
         machine=summary.machine,
         workloads=evidence.workloads,
-        decision=decide(c for c in cells if c.has_one_gamma),
+        decision=decide((c for c in cells if c.has_one_gamma), summary.early_stop.largest if summary.early_stop else 0),
         best_by_batch=best_by_batch(evidence),
         methods=tuple(gains),
         method=None if chosen is None else chosen.method,
@@ -258,9 +258,11 @@ def _engine(store: RunStore) -> str:
 
 def _drafter(config: Mapping[str, Any], chosen: GammaByBatch | None) -> str | None:
     """The weights as the run was told; a word to fill in where it measured a server that was running already."""
-    if chosen is None or chosen.method in DRAFTERLESS:
+    if chosen is None:
         return None
-    return str((config.get("drafter") or {}).get(chosen.method, "DRAFTER"))
+    unknown = None if chosen.method in DRAFTERLESS else "DRAFTER"
+    given: str | None = (config.get("drafter") or {}).get(chosen.method, unknown)
+    return given
 
 
 def _caveats(evidence: Evidence, summary: RunSummary) -> list[str]:

@@ -47,6 +47,7 @@ class RequestTrace:
     text:        decoded output as streamed
     finish_reason: "stop", "length", … or None;  error: a sentence when the request failed, else None
     seed:        the seed that was sent, or None
+    follows:     index of the request whose answer this one replies to, the turn before; None of a first turn
     """
 
     index: int
@@ -66,6 +67,7 @@ class RequestTrace:
     error: str | None
     seed: int | None
     acceptance: RequestAcceptance | None
+    follows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

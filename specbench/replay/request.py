@@ -12,6 +12,7 @@ class RequestSpec:
     """One prompt to send. Exactly one of `messages` (chat) and `prompt` (text or token ids) is set.
 
     index:  position in the cell's request order (0-based)
+    follows: index of the request that it is the next turn of: `messages` then are what is said after its answer
     top_k:  0 keeps the whole vocabulary;  seed: None leaves it to the server
     extra:  further fields of the body, sent as they are (`ignore_eos`, `chat_template_kwargs`, …); they win
     """
@@ -27,6 +28,7 @@ class RequestSpec:
     top_k: int = 0
     seed: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    follows: int | None = None
 
     @property
     def path(self) -> str:

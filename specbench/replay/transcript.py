@@ -79,6 +79,7 @@ class Transcript:
             error=self._error,
             seed=spec.seed,
             acceptance=self._acceptance,
+            follows=spec.follows,
         )
 
     def _read(self, event: Mapping[str, Any], time: float) -> None:

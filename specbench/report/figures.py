@@ -5,6 +5,7 @@ from __future__ import annotations
 from specbench.analysis.cell_summary import CellSummary
 
 NOT_REPORTED = "–"
+PREDICTED_NOTE = "~: predicted from the cells that were measured, with an interval of 90%; no verdict rests on it."
 
 
 def number(value: float | None, decimals: int) -> str:
@@ -13,10 +14,13 @@ def number(value: float | None, decimals: int) -> str:
 
 
 def throughput(cell: CellSummary) -> str:
-    """Output tokens per second; in parentheses where only the whole run, ramp and drain included, gives a figure."""
+    """Output tokens per second; in parentheses where only the whole run, ramp and drain included, gives a figure.
+
+    A tilde stands before what is predicted.
+    """
     if cell.output_tokens_per_s is None and cell.run_output_tokens_per_s is not None:
         return f"({_rate(cell.run_output_tokens_per_s)})"
-    return _rate(cell.output_tokens_per_s)
+    return "~" * cell.predicted + _rate(cell.output_tokens_per_s)
 
 
 def money(value: float | None) -> str:
@@ -36,13 +40,14 @@ def gibibytes(size: int | None) -> str:
 
 
 def speedup(cell: CellSummary) -> str:
-    """With its 95% interval: `1.42 [1.35, 1.50]`; a star where a mark speaks of the cell."""
+    """With its 95% interval: `1.42 [1.35, 1.50]`; a star where a mark speaks of the cell, a tilde where predicted."""
     star = "*" if cell.marks else ""
     if cell.speedup is None or cell.is_baseline or cell.speedup_ci_low is None:
         return number(cell.speedup, 2) + star
+    about = "~" * cell.predicted
     if not cell.has_interval:
-        return f"{cell.speedup:.2f} [?]{star}"
-    return f"{cell.speedup:.2f} [{cell.speedup_ci_low:.2f}, {cell.speedup_ci_high:.2f}]{star}"
+        return f"{about}{cell.speedup:.2f} [?]{star}"
+    return f"{about}{cell.speedup:.2f} [{cell.speedup_ci_low:.2f}, {cell.speedup_ci_high:.2f}]{star}"
 
 
 def acceptance_length(cell: CellSummary) -> str:

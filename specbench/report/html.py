@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from specbench.analysis.summary import RunSummary
@@ -27,43 +27,52 @@ _DIRECTIONS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\
 """Signs that turn the direction of text: in a name from outside they would turn the sentence around it too."""
 
 
-def render_html(summary: RunSummary, measurements: Sequence[Measurement]) -> str:
-    """The page. Everything that comes from outside is escaped, and drawn by scripts as text only."""
+def render_html(summary: RunSummary, measurements: Sequence[Measurement], plan: Mapping[str, Any] | None = None) -> str:
+    """The page. Everything that comes from outside is escaped, and drawn by scripts as text only.
+
+    plan: a section that `specbench plan` kept with the run
+    """
     data = page_data(summary, measurements)
-    page = _template().render(
-        summary=summary,
-        data=data,
-        data_block=_script_json(data),
-        colours=PAGE_COLOURS,
-        workloads=list(dict.fromkeys(c.workload for c in summary.cells)),
-        currency=next((c.currency for c in summary.cells if c.currency), None),
-        key_figures=key_figures(summary),
-        divergences=divergent_texts(summary, measurements),
-        marked=marked(summary.cells),
-        published=_published(),
-        command=COMMAND,
-        config=config_yaml(summary),
-        made_with=made_with(summary),
+    page = (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            summary=summary,
+            data=data,
+            data_block=_script_json(data),
+            colours=PAGE_COLOURS,
+            workloads=list(dict.fromkeys(c.workload for c in summary.rows)),
+            currency=next((c.currency for c in summary.cells if c.currency), None),
+            key_figures=key_figures(summary),
+            divergences=divergent_texts(summary, measurements),
+            marked=marked(summary.cells),
+            published=_published(),
+            command=COMMAND,
+            config=config_yaml(summary),
+            made_with=made_with(summary),
+            plan=plan,
+        )
     )
     return page.translate(_DIRECTIONS)
 
 
 @cache
-def _template() -> Template:
-    environment = Environment(
+def environment() -> Environment:
+    """Of the templates: everything is escaped."""
+    found = Environment(
         loader=PackageLoader("specbench.report.page", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {
+    found.globals |= {
         "figures": figures,
         "open_loop_rows": open_loop_rows,
         "open_loop_note": NOTE,
         "asset": _asset,
     }
-    return environment.get_template("page.html.j2")
+    return found
 
 
 @cache

@@ -61,11 +61,13 @@ def _cells(summary: RunSummary, most: int | None) -> str:
             f"{figures.number(c.tpot_ms_p50, 1)} / {figures.number(c.tpot_ms_p95, 1)}",
             figures.money(c.cost_per_million_output_tokens),
             figures.percent(None if c.saving_percent is None else c.saving_percent / 100),
-            (c.equivalence if c.status == "ok" else "failed") + ("*" if c.marks else ""),
+            (c.equivalence if c.status == "ok" else c.status) + ("*" if c.marks else ""),
         ]
-        for c in summary.cells
+        for c in summary.rows
     ]
     note = "AL: tokens per step. In parentheses: degenerate requests (loops or empty), left out of AL and latency."
+    if summary.early_stop:
+        note += f" {figures.PREDICTED_NOTE}"
     return f"{_table(header, rows, most)}\n\n{note}" if rows else "No cell was measured."
 
 

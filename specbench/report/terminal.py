@@ -22,6 +22,7 @@ _OUTCOMES = {
     "DIVERGENT": ("divergent", "bold red"),
     "NOT_CHECKED": ("unchecked", "dim"),
     "failed": ("failed", "bold red"),
+    "predicted": ("predicted", "italic"),
 }
 
 
@@ -33,9 +34,9 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
 def render_summary(summary: RunSummary) -> RenderableType:
     """Tables (one per workload), notes and verdict."""
     parts: list[RenderableType] = []
-    workloads = list(dict.fromkeys(cell.workload for cell in summary.cells))
+    workloads = list(dict.fromkeys(cell.workload for cell in summary.rows))
     for workload in workloads:
-        cells = [c for c in summary.cells if c.workload == workload]
+        cells = [c for c in summary.rows if c.workload == workload]
         parts += [_open_loop_table(workload, cells) if cells[0].is_open_loop else _table(workload, cells), Text()]
     parts += [Text(note, style="dim") for note in _notes(summary)]
     heading = Text(summary.mark, style="bold")
@@ -60,7 +61,7 @@ def _table(workload: str, cells: Sequence[CellSummary]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("outputs", no_wrap=True)
     for cell in cells:
-        outcome, style = _OUTCOMES[cell.equivalence if cell.status == "ok" else "failed"]
+        outcome, style = _OUTCOMES[cell.equivalence if cell.status == "ok" else cell.status]
         table.add_row(
             cell.label,
             str(cell.batch_size),
@@ -81,7 +82,7 @@ def _open_loop_table(workload: str, cells: Sequence[CellSummary]) -> Table:
         left, wraps = name in ("method", "outputs"), name == "goodput/s"
         table.add_column(name, justify="left" if left else "right", no_wrap=not wraps)
     for cell, row in zip(cells, rows, strict=True):
-        outcome, style = _OUTCOMES[cell.equivalence if cell.status == "ok" else "failed"]
+        outcome, style = _OUTCOMES[cell.equivalence if cell.status == "ok" else cell.status]
         table.add_row(*list(row.values())[:-1], Text(outcome, style=style))
     return table
 
@@ -105,6 +106,8 @@ def _notes(summary: RunSummary) -> list[str]:
     notes += [
         f"* {named[0]}{f' and {len(named) - 1} more' if named[1:] else ''}: {text}" for text, named in rows.items()
     ]
+    if summary.early_stop:
+        notes.append(figures.PREDICTED_NOTE)
     if any(c.speedup_ci_low is not None and not c.has_interval for c in summary.cells):
         notes.append("[?]: launches differ too much for an interval.")
     notes += [f"failed: {f.measurement}: {f.error}" for f in summary.failures]

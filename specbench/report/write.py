@@ -13,6 +13,7 @@ from specbench.errors import SpecbenchError
 from specbench.report.csv_file import render_csv
 from specbench.report.figure_file import rendered
 from specbench.report.html import render_html
+from specbench.report.kept_plan import kept
 from specbench.report.markdown import render_markdown
 from specbench.report.plots import draw_plots
 from specbench.store.atomic import replacing
@@ -66,7 +67,7 @@ def write_report(
         out.mkdir(parents=True, exist_ok=True)
         for path, (plot, kind) in zip(paths.plots, product(plots, kinds), strict=True):
             _write(path, rendered(plot.figure, kind))
-        _write(paths.html, render_html(summary, measurements).encode())
+        _write(paths.html, render_html(summary, measurements, kept(run_dir)).encode())
         _write(paths.markdown, render_markdown(summary, plots).encode())
         record = summary.to_json()
         _write(paths.csv, render_csv(record).encode())

@@ -41,6 +41,7 @@ REQUEST_COLUMNS = pa.schema(
         ("finish_reason", pa.string()),
         ("error", pa.string()),
         ("seed", pa.int64()),
+        ("follows", pa.int32()),
         ("steps", pa.int32()),
         ("drafted", pa.int32()),
         ("accepted", pa.int32()),
@@ -137,7 +138,7 @@ def _request_row(trace: RequestTrace) -> dict[str, Any]:
 
 
 def _trace(row: Mapping[str, Any]) -> RequestTrace:
-    values = {name: _tuple(row[name]) for name in _TRACE}
+    values = {name: _tuple(row.get(name)) for name in _TRACE}
     acceptance = None if row["steps"] is None else RequestAcceptance(**{n: _tuple(row.get(n)) for n in _ACCEPTANCE})
     return RequestTrace(**values, acceptance=acceptance)
 

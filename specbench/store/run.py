@@ -5,6 +5,7 @@ config.yaml          the sweep's configuration, as given to `specbench sweep --c
 cells/ID.parquet     one measurement each, until `compact`
 requests.parquet  measurements.parquet  telemetry.parquet      after `compact`
 equivalence.json     log-probability margins asked for after the timed cells
+early_stop.json      why a sweep stopped early, and what it predicts of the cells that it skipped
 summary-STAMP.parquet    its cells summed up, for `history` and `query`; made anew where it is missing or stale
 logs/LAUNCH.log      engine logs;  events/ID.jsonl   raw event streams, on request
 """
@@ -30,6 +31,7 @@ from specbench.store.atomic import replacing
 from specbench.store.measurement import Measurement
 
 MANIFEST = "manifest.json"
+EARLY_STOP = "early_stop.json"
 
 CONTRACT_SERVER = "contract-server"
 """Shown in the place of a backend whose engine did not run: a known-truth server answered under its name."""

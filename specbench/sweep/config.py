@@ -11,12 +11,15 @@ import yaml
 from pydantic import ByteSize, Field, ValidationError, field_validator, model_validator
 
 from specbench.backends.base import Container, EngineOptions
+from specbench.decoder.drafters import BRANCHING
 from specbench.decoder.policies import ADAPTIVE, parse
 from specbench.decoder.rates import PREFIX as SYNTHETIC
 from specbench.decoder.rates import check_rates, parse_rates
+from specbench.decoder.tree_shape import CHAIN, check_tree, parse_tree
 from specbench.errors import SpecbenchError
 from specbench.paths import expand_home
 from specbench.quantities import (
+    Budget,
     Engineering,
     Gamma,
     Gpus,
@@ -32,7 +35,7 @@ from specbench.quantities import (
     WholeNumber,
 )
 from specbench.replay.arrivals import Arrival, parse_arrival
-from specbench.speculation import AGAIN, AS_DEPLOYED, BASELINE, DRAFTERLESS, METHODS, UNKNOWN, Speculation
+from specbench.speculation import AGAIN, AS_DEPLOYED, BASELINE, DRAFTERLESS, METHODS, OWN_HEAD, UNKNOWN, Speculation
 from specbench.store.atomic import replacing
 from specbench.sweep.attach_options import ATTACH, UNSHOWN, AttachOptions
 from specbench.sweep.secret_words import secret_setting
@@ -58,6 +61,7 @@ class SweepConfig(AttachOptions):
     """What to measure, on what, and what a GPU-hour costs. Every field is a flag of `specbench sweep`."""
 
     workload: tuple[Path, ...] = Field(min_length=1, description="prompt files; each is measured by itself")
+    format: str | None = Field(None, description="of the prompt files, where their fields do not tell it")
     backend: str = Field("reference", description="the engine that serves the target")
     target: str = Field("demo", min_length=1, description="the model: demo, a local directory, or a hub id")
     method: tuple[str, ...] = Field(
@@ -86,7 +90,10 @@ class SweepConfig(AttachOptions):
     top_p: Number = Field(1.0, ge=LEAST_TOP_P, le=1)
     top_k: WholeNumber = Field(0, ge=0, description="0 keeps the whole vocabulary")
     seed: WholeNumber = Field(0, ge=-(2**63), le=MAX_SEED)
-    verification: Literal["rejection", "coupled"] = "rejection"
+    verification: Literal["rejection", "block", "coupled", "typical"] = "rejection"
+    tree: tuple[str, ...] = Field(
+        (CHAIN,), min_length=1, description="how drafts branch: chain, 8x60 (top-k by nodes), static:4x2x1"
+    )
     acceptance: str | None = Field(
         None, description="made up in the place of verdicts: synthetic:0.8, or a rate per draft position"
     )
@@ -96,6 +103,13 @@ class SweepConfig(AttachOptions):
         None, description="go on with replicates until every speedup is known to so much either way, such as 3%"
     )
     max_replicates: PositiveInt = Field(20, description="where until_ci stops all the same")
+    until_confident: bool = Field(
+        False, description="measure the cells that tell most, until the best arm at each batch size is known"
+    )
+    confidence: Share = Field(0.95, ge=0.5, description="how sure of it until_confident asks to be")
+    budget: Budget | None = Field(
+        None, description="the same, at most so much of the whole grid's time, such as 20% or 30m; 100% is all of it"
+    )
     baseline_vs_baseline: bool = Field(False, description="measure the baseline a second time, as if it were a method")
     dtype: Literal["float32", "bfloat16"] = "float32"
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="cpu, cuda or cuda:N")
@@ -161,6 +175,13 @@ class SweepConfig(AttachOptions):
             parse_rates(written)
         return written
 
+    @field_validator("tree")
+    @classmethod
+    def _shapes(cls, trees: tuple[str, ...]) -> tuple[str, ...]:
+        for tree in trees:
+            parse_tree(tree)
+        return tuple(dict.fromkeys(trees))
+
     @field_validator("arrival")
     @classmethod
     def _arrives_somehow(cls, written: str | None) -> str | None:
@@ -212,6 +233,22 @@ class SweepConfig(AttachOptions):
         return self
 
     @model_validator(mode="after")
+    def _can_stop_early(self) -> SweepConfig:
+        reasons = {
+            "--until-ci adds replicates of the whole grid": self.until_ci is not None,
+            "an open loop has no throughput to predict": self.is_open_loop,
+            "attached servers need no start, so that little is saved": self.is_attached,
+            "there is no method to choose from": not self.method,
+            "a schedule or rule of gamma is not modelled": any(isinstance(gamma, str) for gamma in self.gamma),
+            "drafts that branch are not modelled": self.tree != (CHAIN,),
+            "--baseline both and --baseline-vs-baseline are of every cell": self.baseline == "both"
+            or self.baseline_vs_baseline,
+        }
+        if self.stops_early and (why := next((why for why, holds in reasons.items() if holds), None)):
+            raise ValueError(f"{'--until-confident' if self.until_confident else '--budget'} cannot be: {why}")
+        return self
+
+    @model_validator(mode="after")
     def _arrivals_have_a_rate(self) -> SweepConfig:
         if self.arrival is not None and not self.is_open_loop:
             raise ValueError(f"--arrival {self.arrival} does not say how many come: add --request-rate, as in 2,4,8")
@@ -221,6 +258,15 @@ class SweepConfig(AttachOptions):
     def _rates_fit(self) -> SweepConfig:
         if self.acceptance is not None:
             check_rates(parse_rates(self.acceptance), max((parse(g).largest for g in self.gamma), default=0))
+        return self
+
+    @model_validator(mode="after")
+    def _trees_fit(self) -> SweepConfig:
+        if self.tree != (CHAIN,) and not set(self.method) & set(BRANCHING):
+            raise ValueError(f"--tree is for {', '.join(BRANCHING)}: the other methods draft chains")
+        for tree in self.tree:
+            for gamma in self.gamma:
+                check_tree(parse_tree(tree), parse(gamma).largest, self.verification, self.acceptance is not None)
         return self
 
     @model_validator(mode="after")
@@ -237,16 +283,26 @@ class SweepConfig(AttachOptions):
             if method not in DRAFTERLESS and method not in self.drafter and not self.is_attached:
                 raise ValueError(f"method {method} needs a drafter: --drafter {method}=DIRECTORY")
         for method in self.drafter:
-            if method in DRAFTERLESS:
+            if method in DRAFTERLESS and method not in OWN_HEAD:
                 raise ValueError(f"method {method} takes no drafter; leave --drafter {method}=… out")
             if method not in self.method:
                 raise ValueError(f"a drafter is given for {method!r}, which is not among the methods")
         return self
 
     @property
+    def stops_early(self) -> bool:
+        """Whether cells are chosen one after another; a budget of all of it, for a run to go on with, ends that."""
+        return self.budget != "100%" and (self.until_confident or self.budget is not None)
+
+    @property
     def is_simulated(self) -> bool:
         """Whether no engine runs: then no model is fetched, and every figure says so."""
         return self.backend == "simulated"
+
+    @property
+    def is_typical(self) -> bool:
+        """Whether drafts are verified in a way that does not leave outputs the target's own."""
+        return self.verification == "typical"
 
     @property
     def is_open_loop(self) -> bool:
@@ -282,12 +338,15 @@ class SweepConfig(AttachOptions):
             BASELINE,
             *((AS_DEPLOYED,) if self.baseline == "both" else ()),
             *((AGAIN,) if self.baseline_vs_baseline else ()),
-            *(self._arm(method, gamma) for method in self.method for gamma in self.gamma),
+            *(self._arm(m, gamma, tree) for m in self.method for gamma in self.gamma for tree in self._trees(m)),
         )
 
-    def _arm(self, method: str, gamma: int | str) -> Speculation:
+    def _trees(self, method: str) -> tuple[str, ...]:
+        return self.tree if method in BRANCHING else (CHAIN,)
+
+    def _arm(self, method: str, gamma: int | str, tree: str) -> Speculation:
         synthetic = None if self.acceptance is None else self.acceptance.removeprefix(SYNTHETIC)
-        return Speculation.of(method, gamma, self.drafter.get(method), synthetic)
+        return Speculation.of(method, gamma, self.drafter.get(method), synthetic, tree, typical=self.is_typical)
 
 
 def _rule_name(rule: str) -> str:
@@ -298,7 +357,7 @@ def _rule_name(rule: str) -> str:
 PRICING = ("gpu_price", "gpu_count", "currency", "engineering_cost", "tokens_per_month", "slo")
 """Fields that change what a measurement is worth, not what it measures."""
 
-_EXTENT = ("repeats", "replicates", "until_ci", "max_replicates")
+_EXTENT = ("repeats", "replicates", "until_ci", "max_replicates", "until_confident", "confidence", "budget")
 _WAY_IN = ("api_key_env", "header_env", "ca_file")
 CONTINUABLE = (*PRICING, *_EXTENT, *_WAY_IN, "ready_timeout", "request_timeout", "save_events")
 """Fields that a resumed run may change: they say how much is measured, not what."""

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from specbench.backends.base import Backend, EngineOptions, Launch
 from specbench.backends.environments import container_runner, engine_python
-from specbench.backends.lossy import synthetic_clause
+from specbench.backends.lossy import synthetic_clause, typical_clause
+from specbench.decoder.tree_shape import CHAIN
 from specbench.errors import SpecbenchError
 from specbench.paths import expand_home
 from specbench.speculation import Speculation
@@ -35,7 +36,8 @@ def make_launch(
         max_model_len=config.max_model_len,
         dtype=config.dtype,
         device=config.device,
-        verification=config.verification,
+        # Nothing is drafted in a baseline: it is exact whatever was asked for.
+        verification="rejection" if speculation.is_plain and config.is_typical else config.verification,
         threads=config.threads,
         methods=config.method,
         matched=config.baseline != "as-deployed" and not speculation.as_deployed,
@@ -52,6 +54,11 @@ def check_options(config: SweepConfig, backend: Backend) -> EngineOptions:
             raise SpecbenchError(f"--{flag} means nothing to the {backend.name} backend. Leave it out.")
     if config.acceptance is not None and "acceptance" not in backend.options:
         raise SpecbenchError(f"--acceptance means nothing to the {backend.name} backend. Leave it out.")
+    if config.tree != (CHAIN,) and "tree" not in backend.options:
+        raise SpecbenchError(
+            f"--tree is of the reference decoder's drafts, and the {backend.name} backend drafts as its engine does. "
+            "Leave it out."
+        )
     return options
 
 
@@ -71,8 +78,8 @@ def locate_engine(options: EngineOptions, backend: Backend, device: str) -> Engi
 
 def refuse_lossy(clauses: Sequence[str], config: SweepConfig) -> None:
     """Raises SpecbenchError for settings under which outputs are not the target's own, unless they were asked for."""
-    asked = synthetic_clause(config.acceptance)
-    refused = [clause for clause in dict.fromkeys(clauses) if clause != asked]
+    asked = {synthetic_clause(config.acceptance), *([typical_clause()] if config.is_typical else ())}
+    refused = [clause for clause in dict.fromkeys(clauses) if clause not in asked]
     if refused and not config.allow_lossy:
         raise SpecbenchError(
             f"this would not measure the target's own outputs: {'; '.join(refused)}. Take the setting "

@@ -77,7 +77,7 @@ async def probe_margins(sweep: Sweep, progress: Progress) -> None:
 
 def _divergences(measurement: Measurement, all_of_them: Sequence[Measurement]) -> list[tuple[Divergence, RequestTrace]]:
     """First divergences from the baseline of the same workload and load, each with the baseline's trace."""
-    if measurement.cell.speculation.is_baseline or measurement.cell.speculation.synthetic is not None:
+    if measurement.cell.speculation.is_baseline or measurement.cell.speculation.is_lossy:
         return []
     cell = measurement.cell
     for baseline in sorted(all_of_them, key=lambda m: (m.replicate, m.repeat)):

@@ -49,6 +49,17 @@ class SweepPlan:
         )
         return SweepPlan(tuple(launch for launch in left if launch.measurements))
 
+    def visit(self, cells: Collection[Cell], taken: Collection[str]) -> SweepPlan:
+        """The first of its launches that has measurements of these cells left, with those alone.
+
+        taken: ids of measurements that are there already
+        """
+        for launch in self.launches:
+            left = tuple(m for m in launch.measurements if m.cell in cells and m.id not in taken)
+            if left:
+                return SweepPlan((replace(launch, measurements=left),))
+        return SweepPlan(())
+
     def without(self, done: Collection[str]) -> SweepPlan:
         """What is left of it when the measurements of these ids are there already."""
         left = (

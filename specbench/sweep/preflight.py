@@ -19,7 +19,7 @@ from specbench.telemetry.inventory import AMD_UNSUPPORTED, has_amd_gpu, list_gpu
 from specbench.workloads.prompt import Workload
 
 _BYTES = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0}
-_QUANTIZED_BYTES = {"fp8": 1.0}
+_QUANTIZED_BYTES = {"fp8": 1.0, "int8": 1.0, "int4": 0.5}
 """Bytes per weight by what quantizes at load; checkpoints that are quantized already are as large as their files."""
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")

@@ -102,7 +102,8 @@ def prepare(config: SweepConfig, output: Path | None, *, resume: bool, note: Cal
     if config.is_attached:
         note("Nothing is started, and nothing stopped.")
     else:
-        note(f"{describe_starts(plan, backend.start_seconds)}, and {describe_load(plan, workloads, config)}.")
+        most = "At most " if config.stops_early else ""
+        note(f"{most}{describe_starts(plan, backend.start_seconds)}, and {describe_load(plan, workloads, config)}.")
     path = output or _default_output(config)
     manifest = make_manifest(config, plan, target, drafters, list(workloads.values()), path.name, servers)
     sweep = Sweep(config, plan, backend, target, drafters, workloads, RunStore(path), options)
@@ -143,7 +144,7 @@ def load_workloads(config: SweepConfig) -> dict[str, Workload]:
     for path in config.workload:
         if path.stem in workloads:
             raise SpecbenchError(f"two workloads are called {path.stem!r}: rename one of the files.")
-        workloads[path.stem] = load_workload(path, skip_bad_lines=config.skip_bad_lines)
+        workloads[path.stem] = load_workload(path, config.skip_bad_lines, config.format)
     return workloads
 
 

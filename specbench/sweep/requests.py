@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from specbench.errors import SpecbenchError
 from specbench.replay.request import RequestSpec
 from specbench.sweep.config import SweepConfig
 from specbench.workloads.prompt import Prompt, Workload
@@ -15,16 +19,68 @@ REFILLS_PER_SLOT = 4
 WARM_UP_TOKENS = 16
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a user says at one time. number: 0 for the first;  follows: place of the turn before among all turns"""
+
+    prompt: Prompt
+    number: int
+    follows: int | None
+
+
 def request_order(workload: Workload, config: SweepConfig, batch_size: int) -> list[RequestSpec]:
     """The requests of one measurement. Request i is the same prompt with the same seed whatever the batch size.
 
     Prompts are shuffled once by `config.seed`, cut to `config.prompts`, and cycled where more requests are asked for,
-    or needed by a large batch, than there are prompts. An open loop has no slots to refill.
+    or needed by a large batch, than there are prompts. An open loop has no slots to refill. Every turn of a
+    conversation is a request of its own. Raises SpecbenchError where there are fewer conversations than slots.
     """
     prompts = _chosen(workload, config)
+    turns = list(_turns(prompts, gap=2 * max(config.batch_size)))
     needed = 0 if config.is_open_loop else REFILLS_PER_SLOT * batch_size
-    count = max(config.requests or len(prompts), needed)
-    return [_spec(i, prompts[i % len(prompts)], config) for i in range(count)]
+    if len(prompts) < min(batch_size, needed) and len(turns) > len(prompts):
+        raise SpecbenchError(
+            f"{workload.path}: {len(prompts)} conversations cannot keep {batch_size} requests in flight, as each waits "
+            "for its answers. Give more of them, or a smaller --batch-size."
+        )
+    count = max(config.requests or len(turns), needed)
+    return [_turn(i, turns, config) for i in range(count)]
+
+
+def _turns(prompts: Sequence[Prompt], gap: int) -> Iterator[_Turn]:
+    """Every turn of the prompts once, each at least `gap` places behind the one before it while there are others.
+
+    So answers are there when they are replied to, and as many requests are in flight as ever: users think, too.
+    """
+    waiting: deque[tuple[int, _Turn]] = deque()
+    fresh = iter(prompts)
+    place = 0
+    while True:
+        if waiting and waiting[0][0] + gap <= place:
+            turn = waiting.popleft()[1]
+        elif (prompt := next(fresh, None)) is not None:
+            turn = _Turn(prompt, 0, None)
+        elif waiting:
+            turn = waiting.popleft()[1]
+        else:
+            return
+        yield turn
+        if turn.number < len(turn.prompt.follow_ups):
+            waiting.append((place, _Turn(turn.prompt, turn.number + 1, place)))
+        place += 1
+
+
+def _turn(index: int, turns: Sequence[_Turn], config: SweepConfig) -> RequestSpec:
+    """Request `index`: turns begin anew when all have been sent."""
+    begin, place = index - index % len(turns), index % len(turns)
+    turn = turns[place]
+    spec = _spec(index, turn.prompt, config)
+    if turn.follows is None:
+        return spec
+    said = {"role": "user", "content": turn.prompt.follow_ups[turn.number - 1]}
+    return replace(
+        spec, prompt_id=f"{spec.prompt_id}#{turn.number + 1}", messages=(said,), follows=begin + turn.follows
+    )
 
 
 def warm_up_requests(workload: Workload, config: SweepConfig, batch_size: int, cohort: int = 0) -> list[RequestSpec]:

@@ -114,8 +114,9 @@ async def _serve(
             sweep.store.mark_contract_server()
         _check_same_engine(sweep, launch, settings)
         settings = _with_log(sweep, settings, server.said())
-        sweep.store.write_json(f"launches/{launch.id}.json", asdict(settings))
-        progress.ready(launch, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        sweep.store.write_json(f"launches/{launch.id}.json", {**asdict(settings), "start_seconds": seconds})
+        progress.ready(launch, seconds)
         for difference in settings.differences:
             progress.note(f"{launch.id}: {difference}")
         for position, measurement in enumerate(pending):

@@ -32,6 +32,10 @@ class Task:
     how: str
     stopped: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        if any(prompt.follow_ups for prompt in self.workload.prompts):
+            raise SpecbenchError(f"{self.workload.path} has conversations, and a task is scored answer by answer.")
+
     def scores(self, outputs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], float]:
         """The score of every pair of prompt id and text; the same pair is scored once, so that it cannot differ."""
         prompts = {prompt.id: prompt for prompt in self.workload.prompts}

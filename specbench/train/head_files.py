@@ -15,18 +15,19 @@ from specbench.decoder.checkpoint import Checkpoint
 from specbench.decoder.config import ModelConfig
 from specbench.decoder.models.eagle3_config import Eagle3Config, tap_layers
 from specbench.errors import SpecbenchError
+from specbench.train.lessons import GAIN, target_rows
 
 Layout = Literal["safeailab", "speculators"]
 """`safeailab` is EAGLE's own, which SGLang, SpecForge and vLLM read; `speculators` is the one of vLLM's trainer."""
 
 LAYER_PREFIXES: dict[Layout, str] = {"safeailab": "midlayer.", "speculators": "layers.0."}
 
-_LAYER_MODULES = {
+LAYER_MODULES = {
     **{f"{name}_proj": f"self_attn.{name}_proj" for name in "qkvo"},
     **{f"{name}_proj": f"mlp.{name}_proj" for name in ("gate", "up", "down")},
     **{name: name for name in ("input_layernorm", "hidden_norm", "post_attention_layernorm")},
 }
-"""Module of `Eagle3Module` -> its name within the layer of a published head."""
+"""Module of a `ChainModule` -> its name within the layer of a published head."""
 
 DTYPE = torch.float16
 
@@ -37,8 +38,7 @@ def target_head(config: ModelConfig, checkpoint: Checkpoint, token_ids: Tensor) 
     With the gain folded in, a head whose own norm starts at 1 reads its last tap as the target would, and what its norm
     gives out is of the size of what came in.
     """
-    name = "model.embed_tokens.weight" if config.tied_embeddings else "lm_head.weight"
-    return checkpoint.tensor(name)[token_ids].float() * checkpoint.tensor("model.norm.weight").float()
+    return target_rows(config, checkpoint)[token_ids].float() * checkpoint.tensor(GAIN).float()
 
 
 def head_tensors(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -57,7 +57,7 @@ def trained_state(directory: Path, target: ModelConfig) -> dict[str, Tensor]:
         if options != OPTIONS:
             raise ValueError(f"the head in {directory} has {options}, and only heads with {OPTIONS} can be trained on.")
         prefix = next(p for p in LAYER_PREFIXES.values() if f"{p}hidden_norm.weight" in checkpoint)
-        names = [f"{module}.weight" for module in (*_LAYER_MODULES, "fc", "norm")]
+        names = [f"{module}.weight" for module in (*LAYER_MODULES, "fc", "norm")]
         names += [f"fc_norm.{i}.weight" for i in range(len(config.taps))]
         return {name: checkpoint.tensor(_published(name, prefix)).float() for name in names}
     except ValueError as error:
@@ -92,13 +92,14 @@ def write_head(
 def _published(key: str, prefix: str = LAYER_PREFIXES["safeailab"]) -> str:
     """`q_proj.weight` -> `midlayer.self_attn.q_proj.weight`; what is not of the layer keeps its name."""
     module, _, rest = key.partition(".")
-    return f"{prefix}{_LAYER_MODULES[module]}.{rest}" if module in _LAYER_MODULES else key
+    return f"{prefix}{LAYER_MODULES[module]}.{rest}" if module in LAYER_MODULES else key
 
 
 OPTIONS = {"norm_before_residual": False, "norm_before_fc": False, "fc_norm": True, "norm_output": True}
 
 
-def _layer_config(target: Mapping[str, Any]) -> dict[str, Any]:
+def layer_config(target: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a head of one Llama layer, as wide as the target. target: the content of its config.json"""
     left_out = ("architectures", "num_hidden_layers", "tie_word_embeddings", "torch_dtype", "dtype", "layer_types")
     kept = {name: value for name, value in target.items() if name not in left_out}
     own = {"model_type": "llama", "num_hidden_layers": 1, "attention_bias": False, "tie_word_embeddings": False}
@@ -108,7 +109,7 @@ def _layer_config(target: Mapping[str, Any]) -> dict[str, Any]:
 def _safeailab_config(target: Mapping[str, Any], layers: int, draft_vocab_size: int) -> dict[str, Any]:
     return {
         "architectures": ["LlamaForCausalLMEagle3"],
-        **_layer_config(target),
+        **layer_config(target),
         "torch_dtype": "float16",
         "draft_vocab_size": draft_vocab_size,
         "target_hidden_size": target["hidden_size"],
@@ -119,21 +120,28 @@ def _safeailab_config(target: Mapping[str, Any], layers: int, draft_vocab_size: 
 
 
 def _speculators_config(target: Mapping[str, Any], layers: int, draft_vocab_size: int, name: str) -> dict[str, Any]:
-    proposal = {"proposal_type": "greedy", "speculative_tokens": 3, "verifier_accept_k": 1, "accept_tolerance": 0.0}
     return {
         "architectures": ["Eagle3Speculator"],
-        "speculators_model_type": "eagle3",
-        "speculators_version": "0.9.0",
-        "torch_dtype": "float16",
+        **speculators_fields("eagle3", target, name),
         "draft_vocab_size": draft_vocab_size,
         "target_hidden_size": target["hidden_size"],
         "eagle_aux_hidden_state_layer_ids": [*tap_layers(None, layers)],
         "embed_requires_grad": False,
         "tie_word_embeddings": False,
         **OPTIONS,
-        "transformer_layer_config": _layer_config(target),
+    }
+
+
+def speculators_fields(method: str, target: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What every config.json of the speculators layout has. name: the target's, for the reader"""
+    proposal = {"proposal_type": "greedy", "speculative_tokens": 3, "verifier_accept_k": 1, "accept_tolerance": 0.0}
+    return {
+        "speculators_model_type": method,
+        "speculators_version": "0.9.0",
+        "torch_dtype": "float16",
+        "transformer_layer_config": layer_config(target),
         "speculators_config": {
-            "algorithm": "eagle3",
+            "algorithm": method,
             "default_proposal_method": "greedy",
             "proposal_methods": [proposal],
             "verifier": {"name_or_path": name, "architectures": target["architectures"]},

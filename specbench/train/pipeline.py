@@ -14,16 +14,19 @@ from specbench.digest import file_sha256
 from specbench.errors import SpecbenchError
 from specbench.train.acceptance import measure_acceptance
 from specbench.train.draft_model import DIRECTORY, distillation_loss, train_draft_model
-from specbench.train.eagle3 import eagle3_loss, train_eagle3
 from specbench.train.head_files import LAYER_PREFIXES, head_tensors, write_head
+from specbench.train.heads import TrainedHead, head_loss, train_head
 from specbench.train.loop import Loss, TrainSettings, held_out
 from specbench.train.prepare import Recording, magpie_file, prepare
+from specbench.train.published import published, write_published
 from specbench.train.report import PromptSet, TrainingReport
 from specbench.train.vocabulary import coverage
 from specbench.workloads import load_workload
 from specbench.workloads.prompt import Workload
 
 REPORT = "report.json"
+HEAD = "head"
+"""Where in the output a head is that is written in one layout."""
 EVALUATION_PROMPTS, EVALUATION_TOKENS = 24, 96
 """Of each set that a drafter is judged by, and of each answer to them."""
 
@@ -67,20 +70,31 @@ class Recipe:
         return self.data or self.output / "data"
 
 
-def train_eagle3_head(recipe: Recipe) -> TrainingReport:
-    """Train an EAGLE-3 head; `output` then holds it in both layouts (safeailab/, speculators/) and report.json."""
+def train_method(recipe: Recipe, method: str) -> TrainingReport:
+    """Train a head (eagle3, eagle, medusa or mtp); `output` then holds it and report.json: an EAGLE-3 head in both
+    layouts (safeailab/, speculators/), others in head/."""
     judged = [load_workload(file) for file in recipe.evaluate]
     recording = _record(recipe, judged)
-    head = train_eagle3(
-        recipe.target, recording.shards, recording.trained, recipe.output, recipe.settings, recipe.vocabulary,
+    head = train_head(
+        method, recipe.target, recording.shards, recording.trained, recipe.output, recipe.settings, recipe.vocabulary,
         recipe.initial,
     )  # fmt: skip
-    tensors = head_tensors(head.module.state_dict())
+    directory = _write(recipe, method, head)
+    return _report(recipe, recording, judged, method, directory, head.token_ids, head_loss(head.module))
+
+
+def _write(recipe: Recipe, method: str, head: TrainedHead) -> Path:
+    """The directory that the reference decoder is to load."""
+    state = head.module.state_dict()
+    if method != "eagle3":
+        (directory := recipe.output / HEAD).mkdir(exist_ok=True)
+        tensors = published(method, state, head.token_ids)
+        write_published(method, directory, tensors, recipe.target, recipe.target_name)
+        return directory
     for layout in LAYER_PREFIXES:
         (directory := recipe.output / layout).mkdir(exist_ok=True)
-        write_head(directory, tensors, head.token_ids, recipe.target, layout, recipe.target_name)
-    loss, directory = eagle3_loss(head.module), recipe.output / "safeailab"
-    return _report(recipe, recording, judged, "eagle3", directory, head.token_ids, loss)
+        write_head(directory, head_tensors(state), head.token_ids, recipe.target, layout, recipe.target_name)
+    return recipe.output / "safeailab"
 
 
 def train_draft(recipe: Recipe, layers: Sequence[int]) -> TrainingReport:

@@ -23,7 +23,7 @@ from specbench.store.run import write_json
 from specbench.train.chat import ChatFormat
 from specbench.train.data import Shards, record_prompts
 from specbench.train.device import train_device
-from specbench.train.eagle3 import recorded_taps
+from specbench.train.heads import recorded_taps
 from specbench.train.magpie import MAX_TOKENS, sample_prompts
 from specbench.workloads import load_workload
 from specbench.workloads.prompt import Prompt

@@ -12,7 +12,7 @@ from specbench.workloads.reference import Reference
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One request of a workload. Exactly one of `messages` and `prompt` is set.
+    """One request of a workload, or a conversation. Exactly one of `messages` and `prompt` is set.
 
     messages:   a chat as {"role", "content"} in order, the last one from the user; the server applies its template
     prompt:     plain text that the model goes on from
@@ -20,6 +20,7 @@ class Prompt:
     category:   a name to break results down by; None where the file has none
     reference:  what a right answer is; None where the file does not say. Never sent to the server
     extra:      further fields of the request, handed on to the server as they are: tools, a grammar, template options
+    follow_ups: what the user goes on to say after the answer to `messages`, each after the answer to the one before
     """
 
     id: str
@@ -29,6 +30,7 @@ class Prompt:
     category: str | None = None
     reference: Reference | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    follow_ups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

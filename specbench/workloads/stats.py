@@ -25,9 +25,9 @@ Encode = Callable[[Prompt], Sequence[object]]
 class WorkloadStats:
     """Figures of a workload; lengths are in `unit`.
 
-    multi_turn:   prompts with more than one message from the user
+    multi_turn:   prompts with more than one message from the user, said already or to follow
     duplicates:   prompts whose text is that of an earlier one
-    lengths:      per prompt, in the workload's order
+    lengths:      per prompt, in the workload's order; of a conversation, of its first request
     repetition:   mean over prompts of `repeated_ngrams`
     """
 
@@ -82,7 +82,8 @@ def conversation(prompt: Prompt) -> str:
     """A prompt's text as a person would read it, a line per message."""
     if prompt.messages is None:
         return prompt.prompt or ""
-    return "\n".join(f"{message['role']}: {message['content']}" for message in prompt.messages)
+    said = (*prompt.messages, *({"role": "user", "content": text} for text in prompt.follow_ups))
+    return "\n".join(f"{message['role']}: {message['content']}" for message in said)
 
 
 def words(prompt: Prompt) -> list[str]:
@@ -126,4 +127,4 @@ def _round_width(span: int) -> int:
 
 
 def _user_turns(prompt: Prompt) -> int:
-    return sum(message["role"] == "user" for message in prompt.messages or ())
+    return sum(message["role"] == "user" for message in prompt.messages or ()) + len(prompt.follow_ups)

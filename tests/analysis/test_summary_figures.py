@@ -286,3 +286,14 @@ def test_bounds_hold_in_any_closed_loop(batch_size: int, lengths: list[int], acc
     for name in ("ttft", "tpot", "itl", "e2e"):
         values = [getattr(cell, f"{name}_ms_p{q}") for q in (50, 90, 95, 99)]
         assert None in values or values == sorted(values)
+
+
+def test_a_step_is_told_part_by_part_with_the_share_of_the_memorys_speed(tmp_path: Path) -> None:
+    """100 passes in 2 s of verifying and accepting, over 3 GB at 2 GB/s."""
+    seconds = {"prefill": 5.0, "draft": 0.5, "verify": 1.5, "accept": 0.5, "host": 0.1}
+    told = EngineCounters(phase_seconds=seconds, passes=100, verify_bytes=3 * 10**9, read_bytes_per_s=2e9)
+    run = store(tmp_path, [measurement(counters=told), measurement(NGRAM, accepted=3)])
+    full, unknown = row(summarize(run), "none"), row(summarize(run), "ngram")
+    assert full.step_ms == pytest.approx({"draft": 5.0, "verify": 15.0, "accept": 5.0, "host": 1.0})
+    assert full.verify_bandwidth_percent == pytest.approx(75)
+    assert (unknown.step_ms, unknown.verify_bandwidth_percent) == (None, None)

@@ -1,4 +1,4 @@
-"""What a run with made-up acceptance shows: SYNTHETIC in its first line, in every arm's name, and no verdict."""
+"""What a run with made-up or typical acceptance shows: so its first line says, every arm's name, and no verdict."""
 
 from __future__ import annotations
 
@@ -30,3 +30,20 @@ def test_no_output_hides_that_acceptance_was_made_up(tmp_path: Path) -> None:
     assert render_markdown(summary, []).startswith("# SYNTHETIC ACCEPTANCE")
     kept.compact()
     assert {m.cell.speculation.synthetic for m in kept.measurements()} == {None, "0.8"}
+
+
+def test_no_output_hides_that_acceptance_was_typical(tmp_path: Path) -> None:
+    arm = Speculation("ngram", 4, typical=True)
+    runs = [measurement(replicate=r) for r in range(3)] + [measurement(arm, accepted=3, replicate=r) for r in range(3)]
+    kept = store(tmp_path / "run", runs, verification="typical")
+    for label, lossy in (("none", []), ("ngram-g4-typical", ["verification is typical: not exact"])):
+        for r in range(3):
+            kept.write_json(f"launches/{label}-r{r}.json", {"engine": "e", "version": "1", "raw": {}, "lossy": lossy})
+    summary = summarize(kept, runs)
+    plain, ngram = summary.cells
+    assert summary.headline == "TYPICAL ACCEPTANCE: NOT ENOUGH EVIDENCE"
+    assert (plain.method, ngram.method) == ("none", "ngram-typical")
+    assert (plain.equivalence, ngram.equivalence) == ("EXACT", "NOT_CHECKED")
+    assert "likely enough" in ngram.equivalence_detail
+    assert [mark.code for mark in ngram.marks] == ["lossy"]
+    assert render_markdown(summary, []).startswith("# TYPICAL ACCEPTANCE")

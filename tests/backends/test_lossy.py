@@ -13,6 +13,7 @@ LOSSY: list[tuple[dict[str, Any], str]] = [
     ({"speculative_accept_threshold_single": 0.9}, "the target would refuse"),
     ({"speculative_accept_threshold_acc": "0.5"}, "the target would refuse"),
     ({"acceptance": "synthetic:0.8"}, "made up"),
+    ({"verification": "typical"}, "typical acceptance"),
     ({"speculative_config": {"rejection_sample_method": "synthetic"}}, "made up"),
     ({"speculative_config": {"synthetic_acceptance_length": 3.5}}, "made up"),
     ({"speculative_config": {"synthetic_acceptance_rates": [0.9, 0.5]}}, "made up"),
@@ -31,7 +32,7 @@ EXACT: list[dict[str, Any]] = [
     {"speculative_config": {"posterior_threshold": None, "relaxed_topk": 1, "relaxed_delta": 0.0}},
     {"speculative_config": {"use_relaxed_acceptance_for_thinking": False}},
     {"temperature": 0.5, "states": ["a", 1]},
-    {"acceptance": None},
+    {"acceptance": None, "verification": "block"},
 ]
 
 

@@ -63,8 +63,12 @@ def test_json_holds_argv_env_and_files() -> None:
         ),
         (("--backend", "reference", "--kv-cache", "2GiB"), "--kv-cache means nothing to the reference backend"),
         (
-            ("--backend", "reference", "--method", "medusa", "--drafter", "medusa=d"),
-            "reference decoder does not run medusa",
+            ("--backend", "sglang", "--device", "cuda", "--method", "medusa", "--drafter", "medusa=d"),
+            "SGLang does not run medusa",
+        ),
+        (
+            ("--backend", "vllm", "--method", "mtp", "--drafter", "mtp=d"),
+            "it runs the one that the target brings. Leave --drafter mtp=… out, or use --backend reference",
         ),
         (("--backend", "vllm", "--engine-arg=--speculative-model=x"), "Write --drafter instead"),
         (("--backend", "vllm", "--python", "/no/such/python"), "there is no such interpreter"),

@@ -40,6 +40,7 @@ def test_commands(specbench) -> None:  # type: ignore[no-untyped-def]
     assert set(commands) == {
         *("sweep", "report", "compare", "verify", "profile", "serve", "power", "claim", "gpus"),
         *("doctor", "workload", "backend", "train", "gate", "baseline", "history", "query", "recommend", "fit"),
+        *("simulate", "plan"),
     }
 
 

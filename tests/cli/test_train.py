@@ -52,6 +52,15 @@ def test_one_command_trains_a_head_and_says_what_it_is_worth(
         )
 
 
+def test_other_heads_are_trained_by_the_same_command(arguments: list[str], tiny_target: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(train.app, ["medusa", *arguments[1:]], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert f"The head is in {tmp_path / 'out' / 'head'}." in result.stdout
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["method"] == "medusa"
+    engine = load_engine(tiny_target, method="medusa", gamma=4, drafter=tmp_path / "out" / "head", max_model_len=64)
+    assert engine.drafter.weights_bytes > 0
+
+
 def test_a_prompt_that_is_judged_by_is_not_trained_on(arguments: list[str], tmp_path: Path) -> None:
     CliRunner().invoke(train.app, arguments, catch_exceptions=False)
     asked = (tmp_path / "out" / "data" / "asked.txt").read_text().split()

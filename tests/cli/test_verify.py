@@ -44,7 +44,7 @@ def test_greedy_only_asks_nothing_else(specbench, tiny_target: Path) -> None:  #
     [
         (("--method", "none"), "name a method that speculates"),
         (("--method", "ngram", "--draws", "0"), "--draws must be at least 1"),
-        (("--method", "mtp"), "does not run mtp"),
+        (("--method", "medusa"), "method medusa needs a drafter"),
         (("--method", "ngram", "--backend", "simulated"), "give --backend reference or vllm"),
         (("--method", "ngram", "--backend", "attach"), "--backend attach starts none"),
         ((), "name with --method what proposes tokens"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+from specbench.decoder.batch import Batch
+from specbench.decoder.drafters.base import Draft
 from specbench.decoder.engine import Engine
 from specbench.decoder.request import Request, StepOutput
 
@@ -22,3 +25,20 @@ def run(engine: Engine, requests: Iterable[Request]) -> dict[str, list[StepOutpu
 
 def tokens(outputs: dict[str, list[StepOutput]]) -> dict[str, list[int]]:
     return {id: [token for step in steps for token in step.token_ids] for id, steps in outputs.items()}
+
+
+class Watched:
+    """A drafter, and what was proposed for whom."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._drafter = engine.drafter
+        self.drafts: list[tuple[tuple[list[int] | None, ...], Draft]] = []
+        engine.drafter = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._drafter, name)
+
+    def propose(self, batch: Batch, limits: Sequence[int]) -> Draft:
+        draft = self._drafter.propose(batch, limits)
+        self.drafts.append((tuple(None if s is None else list(s.tokens) for s in batch.sequences), draft))
+        return draft

@@ -11,8 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from specbench.decoder import engine as engine_module
-from specbench.decoder import noise, verify
+from specbench.decoder import noise, verifier, verify
 from specbench.decoder.batch import Batch
 from specbench.decoder.drafters import draft_model
 from specbench.decoder.drafters.choose import choose
@@ -107,7 +106,7 @@ def _no_top_p_for_the_target(patch: Patch) -> None:
     def warped(logits: Tensor, rows: Warp) -> Tensor:
         return warp(logits, replace(rows, top_p=torch.ones_like(rows.top_p), any_top_p=False))
 
-    patch.setattr(engine_module, "warp", warped)
+    patch.setattr(verifier, "warp", warped)
 
 
 VERIFIERS: dict[str, Callable[..., Verified]] = {

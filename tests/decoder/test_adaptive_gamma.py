@@ -10,18 +10,21 @@ from pathlib import Path
 import pytest
 import torch
 from driving import run, tokens
+from guessing import NODES, GuessingDrafter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from specbench.decoder.cache import KVCache
 from specbench.decoder.drafters.draft_model import DraftModel
-from specbench.decoder.engine import Engine, Verification
+from specbench.decoder.engine import Engine
 from specbench.decoder.load import load_engine
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.models.prefill import prefill
 from specbench.decoder.policies.base import Step
 from specbench.decoder.request import Request
 from specbench.decoder.sampling import SamplingParams
+from specbench.decoder.tree_shape import DynamicTree
+from specbench.decoder.verifier import Verification
 
 BATCH_SIZES, MAX_TOKENS, MAX_LENGTH = (1, 3, 8), 48, 80
 TEXTS = (
@@ -194,6 +197,11 @@ def assert_holds_a_fresh_prefill(model: Llama, held: KVCache, row: int, text: Se
     )
 
 
+def guessing(target: Llama, batch_size: int, drafter: GuessingDrafter) -> Engine:
+    """Drafts chains and trees by turns."""
+    return Engine(target, drafter, 4, batch_size, MAX_LENGTH, "coupled", tree=DynamicTree(1, NODES))
+
+
 def assert_caches_are_right(engine: Engine) -> None:
     for row, sequence in enumerate(engine._rows):
         if sequence is None:
@@ -210,12 +218,16 @@ def assert_caches_are_right(engine: Engine) -> None:
 def test_any_course_of_gammas_joins_ends_and_aborts_leaves_tokens_and_caches_right(
     make: Make, plain: Callable[[SamplingParams], dict[str, list[int]]], data: st.DataObject
 ) -> None:
-    method = data.draw(st.sampled_from(["ngram", "suffix", "self", "pruned"]))
+    method = data.draw(st.sampled_from(["ngram", "suffix", "self", "pruned", "trees", "trees"]))
     params = data.draw(st.sampled_from([GREEDY, SAMPLED]))
-    engine = make(method, 4, data.draw(st.integers(1, 4)), "coupled")
+    batch_size, expected = data.draw(st.integers(1, 4)), plain(params)
+    if method == "trees":
+        engine = guessing(make("none", 0).target, batch_size, GuessingDrafter(expected, 258, data.draw(st.integers())))
+    else:
+        engine = make(method, 4, batch_size, "coupled")
     suspending = st.integers(0, 4) if data.draw(st.booleans()) else st.sampled_from([0, 0, 0, 4])
     engine.policy = Recorder(lambda size: data.draw(st.lists(suspending, min_size=size, max_size=size)))
-    expected, got = plain(params), dict[str, list[int]]()
+    got: dict[str, list[int]] = {}
     ends: dict[str, int] = {}
     aborted: set[str] = set()
     ended: set[str] = set()

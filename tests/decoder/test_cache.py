@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from specbench.decoder.cache import EMPTY, KVCache
+from specbench.decoder.cache import EMPTY, Branches, KVCache
 from specbench.decoder.config import ModelConfig
 
 CPU = torch.device("cpu")
@@ -69,3 +69,26 @@ def test_keys_and_values_land_in_the_slots_of_their_row(cache: KVCache, config: 
 
 def test_bytes_per_token_are_those_of_keys_and_values(cache: KVCache, config: ModelConfig) -> None:
     assert cache.bytes_per_token == 2 * config.num_layers * config.num_kv_heads * config.head_dim * 4
+
+
+def test_a_node_of_a_tree_sees_the_text_and_its_ancestors_and_no_sibling(cache: KVCache) -> None:
+    visible(cache, slice(0, 2), [[0, 1, 2]] * 2, [[0, 1, 2]] * 2, used=3)
+    # Behind root 3 of each row two branches: 4 and 5 side by side, 6 below 5.
+    slots, positions = torch.tensor([[3, 4, 5, 6]] * 2), torch.tensor([[3, 4, 4, 5]] * 2)
+    seen = torch.tensor([[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 1, 1]], dtype=torch.bool).expand(2, -1, -1)
+    mask = cache.at(slice(0, 2), slots, positions, 7, Branches(slots, seen)).mask
+    ours = [row.nonzero().flatten().tolist() for row in mask[1, 0, :: mask.shape[2] // 4] == 0]
+    assert ours == [[0, 1, 2, 3], [0, 1, 2, 3, 4], [0, 1, 2, 3, 5], [0, 1, 2, 3, 5, 6]]
+
+
+def test_the_branch_that_is_kept_stands_behind_the_text_as_a_chain_would(cache: KVCache) -> None:
+    slots, positions = torch.tensor([[3, 4, 5, 6, 7]] * 2), torch.tensor([[3, 4, 4, 5, 6]] * 2)
+    cache.at(slice(0, 2), slots, positions, 8, Branches(slots, torch.ones(2, 5, 5, dtype=torch.bool)))
+    cache.entries[:, :2] = torch.arange(float(cache.slots))[:, None, None, None]
+    # Row 0 keeps 5 and 6; row 1 nothing.
+    cache.keep(slice(0, 2), torch.tensor([3, 3]), torch.tensor([[2, 3, 3], [1, 2, 3]]), width=4)
+    assert cache.entries[0, :2, 3:8, 0, 0, 0].tolist() == [[3, 5, 6, 6, 7], [3, 4, 5, 6, 7]]
+    # What is left of the tree lies after every query: one at position 6 sees 0..6.
+    assert cache.positions[:2, 3:8].tolist() == [[3, 4, 5, 6, 7]] * 2
+    seen = visible(cache, slice(0, 1), [[6]], [[6]], used=7)
+    assert seen[0, 0].nonzero().flatten().tolist() == [3, 4, 5, 6]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import heads
 import numpy as np
 import pytest
 import torch
@@ -18,6 +20,7 @@ from specbench.decoder.engine import Engine
 from specbench.decoder.load import load_engine
 from specbench.decoder.request import Request
 from specbench.decoder.sampling import SamplingParams, Warp, warp
+from specbench.decoder.tree_shape import DynamicTree
 
 VOCAB, SAMPLES, LENGTH = 6, 4_000, 3
 # Whatever token comes first, its pair with the last one stands in the prompt, so that n-gram lookup has a draft.
@@ -27,8 +30,8 @@ NUCLEUS = SamplingParams(temperature=1.3, top_k=4, top_p=0.85, max_tokens=LENGTH
 
 
 @pytest.fixture(scope="module")
-def make(save_llama: Callable[..., Path]) -> Callable[..., Engine]:
-    """An engine over a target of six tokens, with an unrelated model as its draft."""
+def make(save_llama: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Engine]:
+    """An engine over a target of six tokens, with an unrelated model as its draft, or random heads."""
     shape = {
         "vocab_size": VOCAB,
         "hidden_size": 16,
@@ -37,13 +40,23 @@ def make(save_llama: Callable[..., Path]) -> Callable[..., Engine]:
         "initializer_range": 0.5,
     }
     target, draft = save_llama(seed=1, num_hidden_layers=2, **shape), save_llama(seed=2, num_hidden_layers=1, **shape)
+    config, folder = json.loads((target / "config.json").read_text()), tmp_path_factory.mktemp("heads")
+    tensors = {
+        "eagle": heads.eagle_tensors(config),
+        "medusa": heads.medusa_tensors(config, 2),
+        "mtp": heads.speculators(heads.mtp_tensors(config)),
+    }
+    drafters = {method: heads.save(folder / method, tensors[method], config, method) for method in tensors}
+    drafters["draft_model"] = draft
 
     def make(method: str, verification: str) -> Engine:
+        name, branches, _ = method.partition(" in trees")
         return load_engine(
             target,
-            method=method,
+            method=name,
             gamma=0 if method == "none" else 2,
-            drafter=draft if method == "draft_model" else None,
+            drafter=drafters.get(name),
+            tree=DynamicTree(3, 5) if branches else None,
             max_batch_size=200,
             max_model_len=32,
             verification=verification,  # type: ignore[arg-type]
@@ -98,6 +111,10 @@ def p_value(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], fl
         ("draft_model", "rejection", PLAIN),
         ("draft_model", "rejection", NUCLEUS),
         ("draft_model", "coupled", PLAIN),
+        ("medusa", "rejection", NUCLEUS),
+        ("mtp", "rejection", NUCLEUS),
+        ("draft_model", "block", NUCLEUS),
+        ("eagle in trees", "rejection", NUCLEUS),
     ],
 )
 def test_the_first_three_tokens_have_the_targets_distribution(

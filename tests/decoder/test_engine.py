@@ -148,10 +148,15 @@ def test_coupled_verification_gives_the_same_sampled_tokens_for_the_same_seeds(
     assert tokens(run(speculating, requests(*mixed))) == plain(*mixed, verification="coupled")
 
 
-@pytest.mark.parametrize("method", ["none", "ngram", "suffix", "pruned", "reduced"])
-def test_sampled_tokens_do_not_depend_on_batch_mates(engine: Callable[..., Engine], method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "verification"),
+    [*((method, "rejection") for method in ("none", "ngram", "suffix", "pruned", "reduced")), ("pruned", "block")],
+)
+def test_sampled_tokens_do_not_depend_on_batch_mates(
+    engine: Callable[..., Engine], method: str, verification: str
+) -> None:
     def make(batch_size: int) -> Engine:
-        return engine(method, 0 if method == "none" else 3, max_batch_size=batch_size)
+        return engine(method, 0 if method == "none" else 3, max_batch_size=batch_size, verification=verification)
 
     alone = tokens(run(make(1), requests(SAMPLED)))
     assert tokens(run(make(8), requests(SAMPLED))) == alone
@@ -160,8 +165,8 @@ def test_sampled_tokens_do_not_depend_on_batch_mates(engine: Callable[..., Engin
     assert {id: mixed[id] for id in "0246"} == {id: alone[id] for id in "0246"}
 
 
-def test_a_sampled_self_draft_is_accepted_under_both_verifiers(engine: Callable[..., Engine]) -> None:
-    for verification in ("rejection", "coupled"):
+def test_a_sampled_self_draft_is_accepted_under_every_verifier(engine: Callable[..., Engine]) -> None:
+    for verification in ("rejection", "block", "coupled"):
         speculating = engine("self", 3, verification=verification)
         run(speculating, requests(SamplingParams(temperature=0.8, max_tokens=25, ignore_eos=True)))
         # The two caches differ in the last bits, and a draw may fall between.

@@ -157,7 +157,10 @@ async def test_acceptance_is_reported_per_request_and_agrees_with_the_counters(
     positions = [metric(service, "spec_decode_num_accepted_tokens_per_pos_total", position=p) for p in "012"]
     assert positions == [4, 4, 3]
     assert metric(service, "generation_tokens_total") == 16
-    assert all(metric(service, f"{phase}_seconds_total") > 0 for phase in ("prefill", "draft", "verify", "accept"))
+    phases = ("prefill", "draft", "verify", "accept", "host")
+    assert all(metric(service, f"{phase}_seconds_total") > 0 for phase in phases)
+    assert metric(service, "num_passes_total") == 4
+    assert metric(service, "verify_bytes_total") > 0
     assert metric(service, "kv_cache_tokens_total_capacity") == 256
     assert metric(service, "kv_cache_usage_perc") == 0
 

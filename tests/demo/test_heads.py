@@ -13,7 +13,7 @@ from specbench.acceptance import AcceptanceCounts
 from specbench.cache import cache_dir
 from specbench.decoder.config import ModelConfig
 from specbench.decoder.models.eagle3_config import Eagle3Config
-from specbench.demo.heads import WEIGHTS, eagle3_head
+from specbench.demo.heads import INT8, WEIGHTS, eagle3_head, int8_head, weights
 from specbench.drafter import resolve_drafter
 from specbench.errors import SpecbenchError
 from specbench.train.acceptance import measure_acceptance
@@ -25,6 +25,7 @@ WORKLOADS = Path(__file__).parents[2] / "workloads"
 
 def test_what_ships_is_small() -> None:
     assert WEIGHTS.stat().st_size <= 12_000_000
+    assert sum(file.stat().st_size for file in WEIGHTS.parent.glob("*.safetensors")) <= 45_000_000
 
 
 @pytest.mark.parametrize("layout", LAYER_PREFIXES)
@@ -55,8 +56,8 @@ def test_a_second_use_makes_nothing(demo_target: Path, monkeypatch: pytest.Monke
 
 def test_drafter_demo_is_the_head_and_other_methods_have_none(demo_target: Path) -> None:
     assert resolve_drafter("eagle3", "demo") == eagle3_head()
-    with pytest.raises(SpecbenchError, match="there is no drafter demo for method medusa"):
-        resolve_drafter("medusa", "demo")
+    with pytest.raises(SpecbenchError, match="there is no drafter demo for method ngram"):
+        resolve_drafter("ngram", "demo")
 
 
 def test_the_head_is_accepted_on_prompts_that_it_never_saw(demo_target: Path) -> None:
@@ -70,7 +71,20 @@ def test_the_head_is_accepted_on_prompts_that_it_never_saw(demo_target: Path) ->
     assert rate[0] > 0.15
 
 
-def test_no_evaluation_workload_was_trained_on() -> None:
-    report = json.loads(WEIGHTS.with_suffix(".json").read_text())
+@pytest.mark.parametrize("method", INT8)
+def test_the_other_heads_are_accepted_too(demo_target: Path, method: str) -> None:
+    assert resolve_drafter(method, "demo") == int8_head(method)
+    prompts = load_workload(WORKLOADS / "chat.jsonl").prompts[:3]
+    measured = measure_acceptance(demo_target, method, int8_head(method), 2, prompts, max_tokens=32)
+    assert measured.counts.steps > 20
+    rate = measured.counts.position_acceptance()
+    assert rate is not None
+    # As above: next to never is what a broken one is.
+    assert rate[0] > 0.1
+
+
+@pytest.mark.parametrize("file", [WEIGHTS, *map(weights, INT8)], ids=lambda file: file.stem)
+def test_no_evaluation_workload_was_trained_on(file: Path) -> None:
+    report = json.loads(file.with_suffix(".json").read_text())
     judged = {prompts["name"] for prompts in report["evaluated_on"]}
     assert not judged & {prompts["name"] for prompts in report["trained_on"]}

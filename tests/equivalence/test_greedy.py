@@ -147,3 +147,23 @@ def test_a_baseline_is_exact_while_it_reproduces_itself() -> None:
     assert (unstable.verdict, "1 of 10" in unstable.detail) == ("NOT_CHECKED", True)
     assert judge_baseline([BASELINE], seeded=False).verdict == "NOT_CHECKED"
     assert judge_baseline([], seeded=True).verdict == "NOT_CHECKED"
+
+
+def test_once_a_conversation_went_apart_its_next_turns_are_not_compared() -> None:
+    def talk(first: RequestTrace) -> list[RequestTrace]:
+        apart = first.token_ids != BASELINE[0].token_ids
+        return [
+            first,
+            request(1),
+            request(2, follows=0, token_ids=output_of("another question", 41) if apart else None),
+            request(3, follows=2, token_ids=output_of("yet another", 41) if apart else None),
+            request(4, follows=1),
+        ]
+
+    same = compare(talk(request(0)), talk(request(0)))
+    assert (same.requests, same.uncompared, same.divergences) == (5, 0, ())
+    found = compare(talk(request(0)), talk(changed(0)))
+    assert [d.index for d in found.divergences] == [0]
+    assert (found.requests, found.uncompared) == (3, 2)
+    floor = noise_floor([talk(request(0)), talk(changed(0))])
+    assert (floor.compared, floor.differing) == (2, 1)

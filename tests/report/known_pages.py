@@ -86,7 +86,7 @@ def page_of(run: RunStore) -> str:
 class Page(HTMLParser):
     """Open elements, all tags with their attributes, and the text that is shown."""
 
-    VOID = frozenset({"meta", "br", "input"})
+    VOID = frozenset({"meta", "br", "img", "input"})
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -122,6 +122,15 @@ def test_charts_draw_the_figures_of_the_table(data: dict[str, Any], summary: Run
     assert positions == [*by_name["ngram γ4", 1].position_acceptance]
 
 
+def test_a_phase_tells_its_time_per_step_and_verification_its_share_of_the_memorys_speed(summary: RunSummary) -> None:
+    told = {"step_ms": {"verify": 12.5}, "verify_bandwidth_percent": 61.0}
+    cells = tuple(replace(c, **told) for c in summary.cells)
+    marks = page_data(replace(summary, cells=cells), [])["phases"]
+    by_phase = {mark["phase"]: dict(mark["facts"]) for mark in marks}
+    assert (by_phase["verify"]["per step"], by_phase["verify"]["of the memory's speed"]) == ("12.50 ms", "61%")
+    assert "per step" not in by_phase["prefill"]
+
+
 def test_kv_cache_lost_to_the_drafter_is_a_share_of_the_baselines(summary: RunSummary) -> None:
     def with_kv(label: str) -> int:
         return 10_000 if label == "none" else 9_000 if label.startswith("eagle3") else 10_000

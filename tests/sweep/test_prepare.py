@@ -33,7 +33,10 @@ def ready(config: SweepConfig, run: Path, *, resume: bool = False) -> Any:
         ({"method": ("eagle3",), "drafter": {"eagle3": "demo-reduced"}}, "no drafter demo-reduced for method eagle3"),
         ({"backend": "vllm", "verification": "coupled"}, "vLLM has no coupled verification"),
         ({"tensor_parallel": 2}, "--tensor-parallel means nothing to the reference backend"),
-        ({"method": ("medusa",), "drafter": {"medusa": "a/b"}}, "does not run medusa"),
+        (
+            {"method": ("medusa",), "drafter": {"medusa": "a/b"}, "backend": "sglang", "device": "cuda"},
+            "does not run medusa",
+        ),
     ],
 )
 def test_a_dry_run_refuses_what_the_run_would(workload: Path, settings: dict[str, Any], reason: str) -> None:

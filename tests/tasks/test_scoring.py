@@ -153,3 +153,11 @@ class TestCommand:
     def test_a_command_that_is_not_there_is_named(self) -> None:
         with pytest.raises(SpecbenchError, match="nowhere-to-be-found does not start"):
             task_by_command(workload(None), "nowhere-to-be-found").scores([("p0", "x")])
+
+
+def test_a_conversation_is_no_task() -> None:
+    talk = Prompt(
+        "p0", messages=({"role": "user", "content": "2+2?"},), reference=Reference(("4",)), follow_ups=("+1?",)
+    )
+    with pytest.raises(SpecbenchError, match=r"task\.jsonl has conversations"):
+        task_by_rules(Workload("task", Path("task.jsonl"), (talk,), "0"), None, run_code=False)

@@ -16,7 +16,7 @@ from specbench.decoder.sampling import SamplingParams
 from specbench.train import data
 from specbench.train.chat import ChatFormat
 from specbench.train.data import Shards, record_prompts
-from specbench.train.eagle3 import recorded_taps
+from specbench.train.heads import recorded_taps
 from specbench.train.record import Record
 from specbench.workloads import load_workload
 from specbench.workloads.prompt import Prompt

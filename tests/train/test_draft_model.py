@@ -13,7 +13,7 @@ from specbench.demo.pruned_draft import prune_layers
 from specbench.train.chat import ChatFormat
 from specbench.train.data import Shards, record_prompts
 from specbench.train.draft_model import DIRECTORY, distillation_loss, train_draft_model
-from specbench.train.eagle3 import recorded_taps
+from specbench.train.heads import recorded_taps
 from specbench.train.loop import TrainSettings, held_out
 from specbench.workloads import load_workload
 

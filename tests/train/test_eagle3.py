@@ -21,8 +21,8 @@ from specbench.train import loop
 from specbench.train.batches import TrainingBatch
 from specbench.train.chat import ChatFormat
 from specbench.train.data import Shards, record_prompts
-from specbench.train.eagle3 import TrainedHead, eagle3_loss, recorded_taps, train_eagle3
 from specbench.train.head_files import LAYER_PREFIXES, Layout, head_tensors, write_head
+from specbench.train.heads import TrainedHead, head_loss, recorded_taps, train_head
 from specbench.train.loop import TrainSettings, held_out
 from specbench.train.record import Record
 from specbench.train.vocabulary import coverage, draft_vocabulary
@@ -45,16 +45,16 @@ def shards(tiny_target: Path, prompt_file: Path, tmp_path_factory: pytest.TempPa
 @pytest.fixture(scope="module")
 def trained(tiny_target: Path, shards: Shards, tmp_path_factory: pytest.TempPathFactory) -> TrainedHead:
     indexes = range(8, len(shards))
-    return train_eagle3(tiny_target, shards, indexes, tmp_path_factory.mktemp("run"), SETTINGS, vocabulary=160)
+    return train_head("eagle3", tiny_target, shards, indexes, tmp_path_factory.mktemp("run"), SETTINGS, vocabulary=160)
 
 
 def test_training_raises_the_acceptance_of_records_that_it_did_not_see(
     tiny_target: Path, shards: Shards, trained: TrainedHead, tmp_path: Path
 ) -> None:
-    untrained = train_eagle3(tiny_target, shards, range(8, len(shards)), tmp_path, TrainSettings(epochs=0), 160)
+    untrained = train_head("eagle3", tiny_target, shards, range(8, len(shards)), tmp_path, TrainSettings(epochs=0), 160)
 
     def acceptance(head: TrainedHead) -> float:
-        return held_out(eagle3_loss(head.module), shards, range(8), 512)[0]
+        return held_out(head_loss(head.module), shards, range(8), 512)[0]
 
     assert acceptance(trained) > acceptance(untrained) + 0.1
 
@@ -109,7 +109,7 @@ def test_a_head_of_either_layout_can_be_trained_further(
 ) -> None:
     (head := tmp_path / "head").mkdir()
     write_head(head, head_tensors(trained.module.state_dict()), trained.token_ids, tiny_target, layout, "tiny")
-    begun = train_eagle3(tiny_target, shards, range(4), tmp_path, TrainSettings(epochs=0), 160, initial=head)
+    begun = train_head("eagle3", tiny_target, shards, range(4), tmp_path, TrainSettings(epochs=0), 160, initial=head)
     for name, tensor in trained.module.state_dict().items():
         torch.testing.assert_close(begun.module.state_dict()[name], tensor.half().float())
 
@@ -122,7 +122,7 @@ def test_a_head_that_is_built_otherwise_is_not_trained_further(
     config = json.loads((head / "config.json").read_text())
     (head / "config.json").write_text(json.dumps({**config, "norm_output": False}))
     with pytest.raises(SpecbenchError, match="can be trained on"):
-        train_eagle3(tiny_target, shards, range(4), tmp_path, TrainSettings(epochs=0), 160, initial=head)
+        train_head("eagle3", tiny_target, shards, range(4), tmp_path, TrainSettings(epochs=0), 160, initial=head)
 
 
 def test_a_killed_training_goes_on_and_learns_the_same(
@@ -132,7 +132,7 @@ def test_a_killed_training_goes_on_and_learns_the_same(
     arguments = (tiny_target, shards, range(len(shards)))
     (tmp_path / "whole").mkdir()
     (tmp_path / "killed").mkdir()
-    whole = train_eagle3(*arguments, tmp_path / "whole", settings, 160)
+    whole = train_head("eagle3", *arguments, tmp_path / "whole", settings, 160)
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
     save, saved = loop._Checkpoint.save, []
 
@@ -144,8 +144,8 @@ def test_a_killed_training_goes_on_and_learns_the_same(
 
     monkeypatch.setattr(loop._Checkpoint, "save", die_after_the_third)
     with pytest.raises(KeyboardInterrupt):
-        train_eagle3(*arguments, tmp_path / "killed", settings, 160)
-    resumed = train_eagle3(*arguments, tmp_path / "killed", settings, 160)
+        train_head("eagle3", *arguments, tmp_path / "killed", settings, 160)
+    resumed = train_head("eagle3", *arguments, tmp_path / "killed", settings, 160)
     for name, tensor in whole.module.state_dict().items():
         torch.testing.assert_close(resumed.module.state_dict()[name], tensor)
 
@@ -153,15 +153,15 @@ def test_a_killed_training_goes_on_and_learns_the_same(
 def test_a_checkpoint_of_another_training_is_refused_in_words(
     tiny_target: Path, shards: Shards, tmp_path: Path
 ) -> None:
-    train_eagle3(tiny_target, shards, range(4), tmp_path, TrainSettings(epochs=1), 160)
+    train_head("eagle3", tiny_target, shards, range(4), tmp_path, TrainSettings(epochs=1), 160)
     with pytest.raises(SpecbenchError, match="another training"):
-        train_eagle3(tiny_target, shards, range(4), tmp_path, TrainSettings(epochs=2), 160)
+        train_head("eagle3", tiny_target, shards, range(4), tmp_path, TrainSettings(epochs=2), 160)
 
 
 def test_the_head_begins_as_the_targets_reading_of_its_last_tap(
     tiny_target: Path, shards: Shards, tmp_path: Path
 ) -> None:
-    head = train_eagle3(tiny_target, shards, range(4), tmp_path, TrainSettings(epochs=0), 160)
+    head = train_head("eagle3", tiny_target, shards, range(4), tmp_path, TrainSettings(epochs=0), 160)
     assert head.module.head.shape == (160, ModelConfig.from_directory(tiny_target).hidden_size)
     torch.testing.assert_close(head.module.fc.weight[:, -32:], torch.eye(32), atol=0.12, rtol=0)
 

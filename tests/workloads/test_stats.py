@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -97,3 +98,9 @@ def test_messages_for_a_model_without_chat_template_are_refused(tmp_path):
     assert encode(Prompt("b", prompt="Hi")) == [0, 1]
     with pytest.raises(SpecbenchError, match='no chat template, and prompt a has "messages"'):
         encode(chat("a", "Hi"))
+
+
+def test_what_is_to_follow_makes_a_conversation_and_is_counted_with_its_first_request():
+    talk = replace(chat("a", "Hi there"), follow_ups=("And then?",))
+    stats = workload_stats(workload(talk, chat("b", "Hi there")), words, "words")
+    assert (stats.multi_turn, stats.duplicates, stats.lengths) == (1, 0, (2, 2))

@@ -14,10 +14,16 @@ METHODS = {
     "suffix": "specbench.decoder.drafters.suffix",
     "draft_model": "specbench.decoder.drafters.draft_model",
     "eagle3": "specbench.decoder.drafters.eagle3",
+    "eagle": "specbench.decoder.drafters.eagle",
+    "medusa": "specbench.decoder.drafters.medusa",
+    "mtp": "specbench.decoder.drafters.mtp",
 }
 
-CONFIDENT = ("draft_model", "eagle3")
+CONFIDENT = ("draft_model", "eagle3", "eagle", "medusa", "mtp")
 """Those whose drafter knows how likely its tokens are, and so can stop where it is unsure (`stop_below`)."""
+
+BRANCHING = ("eagle3", "eagle", "medusa", "mtp")
+"""Those that can draft trees."""
 
 
 def load_drafter(method: str, context: DrafterContext) -> Drafter:
@@ -26,5 +32,9 @@ def load_drafter(method: str, context: DrafterContext) -> Drafter:
         raise ValueError(f"unknown method {method!r}. Choose from: {', '.join(METHODS)}.")
     if context.stop_below is not None and method not in CONFIDENT:
         raise ValueError(f"{method} knows no probabilities to stop by: that is for {', '.join(CONFIDENT)}.")
+    if context.tree is not None and method not in BRANCHING:
+        raise ValueError(f"{method} drafts chains, no trees: these are for {', '.join(BRANCHING)}.")
+    if context.tree is not None and context.stop_below is not None:
+        raise ValueError("a tree has no end where the drafter is unsure: leave adaptive:confidence or the tree out.")
     drafter: Drafter = import_module(METHODS[method]).load(context)
     return drafter

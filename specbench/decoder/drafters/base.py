@@ -13,6 +13,8 @@ from torch import Tensor
 from specbench.decoder.batch import Batch
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.request import SequenceState
+from specbench.decoder.tree import Tree
+from specbench.decoder.tree_shape import TreeShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,13 @@ class Draft:
     tokens: [B, g] int64, -1 = none from there on; g is the longest proposal of the batch, at most gamma, maybe 0
     probs:  [B, g, V] the distributions they were drawn from; None where no chance was involved, or where verification
             is coupled and asks for none
+    tree:   where each token hangs, in a draft that branches: `tokens` is then [B, N], one per node, -1 where a row has
+            none; it was grown without chance, and `probs` is None. None for a chain
     """
 
     tokens: Tensor
     probs: Tensor | None = None
+    tree: Tree | None = None
 
     @classmethod
     def of(cls, proposals: Sequence[Sequence[int]], device: torch.device) -> Draft:
@@ -48,6 +53,11 @@ class Draft:
     @property
     def width(self) -> int:
         return self.tokens.shape[1]
+
+    def lengths(self) -> Tensor:
+        """[B] tokens proposed one after another: of a tree how deep it is, whatever its breadth."""
+        drafted = self.tokens >= 0
+        return drafted.sum(1) if self.tree is None else (self.tree.depths[:, 1:] * drafted).amax(1)
 
 
 class Drafter(Protocol):
@@ -86,6 +96,7 @@ class DrafterContext:
     """What a drafter is made for: the target, the size of the batch, and where its own weights are, if it has any.
 
     stop_below: a draft ends after a token to which the drafter gave less than this; None for drafts of full length
+    tree: how its drafts branch; None for chains
     """
 
     target: Llama
@@ -94,3 +105,4 @@ class DrafterContext:
     rows: int
     slots: int
     stop_below: float | None = None
+    tree: TreeShape | None = None

@@ -23,7 +23,7 @@ def choose(
         return best if token_ids is None else token_ids[best], None
     q = warp(logits, batch.warp)
     # Noise belongs to the target's tokens, so that coupled verification meets the same numbers.
-    exponential = noise.exponential(batch.seeds, positions, batch.draft_stream, vocab_size)
+    exponential = batch.draft_noise(positions, vocab_size)
     chosen = draw(q, exponential if token_ids is None else exponential[..., token_ids])
     tokens = chosen if token_ids is None else token_ids[chosen]
     if batch.draft_stream == noise.TARGET:

@@ -16,7 +16,7 @@ import torch
 import specbench.decoder.gpu_check
 from specbench.decoder.gpu_check.exactness import Check, exactness
 from specbench.decoder.gpu_check.figures import Figure
-from specbench.decoder.gpu_check.kernels import CHECKS, kernel_checks
+from specbench.decoder.gpu_check.kernels import CHECKS, kernel_checks, kernel_times
 from specbench.decoder.gpu_check.machine import describe
 from specbench.decoder.gpu_check.models import PAIRS, TINY_PAIRS, Pair, random_llama
 from specbench.decoder.gpu_check.opponent import generate
@@ -58,6 +58,8 @@ def gpu_check(device: torch.device, *, tiny: bool, minutes: float) -> dict[str, 
         scale = Scale((1, 2), (1, 3), context=24, repeats=2, steps=3, bandwidth=bandwidth)
     else:
         scale = Scale((1, 4, 16, 32, 64), (1, 3, 5), context=512, repeats=15, steps=32, bandwidth=bandwidth)
+    if device.type == "cuda":
+        run.measure("kernels", lambda: kernel_times(device, bandwidth, scale.repeats))
     for pair in TINY_PAIRS if tiny else PAIRS:
         _measure(run, pair, device, scale)
     return {

@@ -58,7 +58,7 @@ def passes(pair: Pair, target: Llama, scale: Scale) -> Iterator[Figure]:
                 target.forward(ids, view, logits=width)
 
             took = seconds(work, device, repeats=scale.repeats)
-            moved = _weights_read(target) + batch_size * scale.context * cache.bytes_per_token
+            moved = target.read_bytes + batch_size * scale.context * cache.bytes_per_token
             yield Figure(
                 "verify pass" if gamma else "plain pass",
                 pair.target,
@@ -69,11 +69,6 @@ def passes(pair: Pair, target: Llama, scale: Scale) -> Iterator[Figure]:
                 scale.context,
                 of_bandwidth=moved / (scale.bandwidth * took),
             )
-
-
-def _weights_read(model: Llama) -> int:
-    """Bytes of weights that one pass reads: all but the rows of the embeddings that no token asks for."""
-    return model.weights_bytes - (0 if model.config.tied_embeddings else model.embeddings.nbytes)
 
 
 def accepts(pair: Pair, target: Llama, scale: Scale) -> Iterator[Figure]:

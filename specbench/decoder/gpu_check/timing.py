@@ -34,3 +34,17 @@ def copy_bandwidth(device: torch.device, size: int) -> float:
     source = torch.empty(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     return 2 * size / seconds(lambda: target.copy_(source), device, repeats=10)
+
+
+def read_bandwidth(device: torch.device, columns: int, *, repeats: int) -> float:
+    """Bytes per second, at best, of reading a matrix once as decoding reads weights: to multiply it with a vector.
+
+    columns: of the matrix, which has 16 times as many rows
+    """
+    # Our own decoder reads weights in float32 on a CPU, engines read 16 bits on a GPU.
+    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+    weights = torch.ones(16 * columns, columns, dtype=dtype, device=device)
+    vector = torch.ones(columns, dtype=dtype, device=device)
+    # What else is at work on a machine only ever takes from it.
+    times = [seconds(lambda: torch.mv(weights, vector), device, repeats=1, warm_up=1) for _ in range(repeats)]
+    return weights.nbytes / min(times)

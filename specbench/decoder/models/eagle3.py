@@ -68,11 +68,12 @@ class Eagle3Head:
         flat = features.flatten(-2)
         return self.fc(flat.flatten(0, -2)).view(*flat.shape[:-1], -1)
 
-    def forward(self, tokens: Tensor, hidden: Tensor, view: CacheView) -> tuple[Tensor, Tensor]:
-        """The last pair's logits, and what takes the place of features in the next draft step.
+    def forward(self, tokens: Tensor, hidden: Tensor, view: CacheView, last: int = 1) -> tuple[Tensor, Tensor]:
+        """The logits of the last pairs, and what takes the place of features in the next draft step.
 
         tokens [B, w] int64, each one place after the position of its pair · hidden [B, w, h], fused features or own
-        output · view: at the pairs' positions -> logits [B, 1, V_d], own output [B, 1, h]
+        output · view: at the pairs' positions · last: of how many pairs ->
+        logits [B, last, V_d], own output [B, last, h]
         """
         config, layer = self.config, self.layer
         batch = tokens.shape[0]
@@ -83,14 +84,15 @@ class Eagle3Head:
             config.layer, layer, 0, torch.cat([embedded, normed], -1),
             rotations(self.frequencies, view.positions.flatten()), view,
         )  # fmt: skip
-        # From here on only each row's last pair matters: the others were there for their keys and values.
+        # From here on only the last pairs matter: the others were there for their keys and values.
         residual = normed if config.norm_before_residual else own
-        attended, residual = (t.view(batch, -1, t.shape[-1])[:, -1].contiguous() for t in (attended, residual))
+        attended, residual = (t.view(batch, -1, t.shape[-1])[:, -last:].flatten(0, 1) for t in (attended, residual))
         x = layer.output.plus(attended, residual)
         h = normalize(config.layer, x, layer.mlp_norm)
         x = layer.down.plus(layer.up.times(h, layer.gate.silu(h)), x)
         normed_out = normalize(config.layer, x, self.norm)
-        return self.head(normed_out)[:, None], (normed_out if config.norm_output else x)[:, None]
+        out = normed_out if config.norm_output else x
+        return self.head(normed_out).view(batch, last, -1), out.view(batch, last, -1)
 
 
 def _compare(config: Eagle3Config, checkpoint: Checkpoint, target: Llama, directory: Path) -> None:

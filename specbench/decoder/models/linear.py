@@ -14,7 +14,12 @@ from torch import Tensor
 
 
 class Linear(Protocol):
-    """y = x Wᵀ + bias, with x [N, in] and y [N, out]."""
+    """y = x Wᵀ + bias, with x [N, in] and y [N, out].
+
+    nbytes: of the weights and the bias, as they are kept
+    """
+
+    nbytes: int
 
     def __call__(self, x: Tensor) -> Tensor: ...
 
@@ -43,14 +48,11 @@ _SMALL = 2**20
 """float32 weights below this many elements are quickest by columns at one row, and packed ones above it at several."""
 
 
-class PlainLinear:
-    """Weights as any strided matrix."""
-
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self.weight, self.bias = weight, bias
+class Unfused:
+    """What follows a product, where its kernel cannot do it."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight, self.bias)
+        raise NotImplementedError
 
     def plus(self, x: Tensor, residual: Tensor) -> Tensor:
         return self(x).add_(residual)
@@ -60,6 +62,20 @@ class PlainLinear:
 
     def times(self, x: Tensor, factor: Tensor) -> Tensor:
         return self(x).mul_(factor)
+
+
+def size_of(*tensors: Tensor | None) -> int:
+    return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+
+
+class PlainLinear(Unfused):
+    """Weights as any strided matrix."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        self.weight, self.bias, self.nbytes = weight, bias, size_of(weight, bias)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
 
 
 _ROWS_HINT = 8
@@ -78,6 +94,7 @@ class PackedLinear:
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.weight, self.bias = _pack(weight.contiguous(), _ROWS_HINT), bias
+        self.nbytes = size_of(weight, bias)
 
     def __call__(self, x: Tensor) -> Tensor:
         y: Tensor = _linear(x, self.weight, self.bias, "none", [], "")

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from specbench.decoder import kernels
 from specbench.decoder.cache import CacheView
 from specbench.decoder.checkpoint import Checkpoint, Weights
 from specbench.decoder.config import ModelConfig
-from specbench.decoder.models.linear import Linear, linear
+from specbench.decoder.graphs import Graphs
+from specbench.decoder.models.linear import Linear, linear, size_of
+from specbench.decoder.models.quantized import forms
 from specbench.decoder.models.rope import frequencies, interleave, rotate, rotations
 
 
@@ -44,33 +48,57 @@ class Layer:
     up: Linear
     down: Linear
 
+    @property
+    def nbytes(self) -> int:
+        """Of its parameters, as they are kept."""
+        products = (self.qkv, self.output, self.gate, self.up, self.down)
+        norms = size_of(self.attention_norm, self.query_norm, self.key_norm, self.mlp_norm)
+        return norms + sum(product.nbytes for product in products)
+
 
 class Llama:
     """A target or a draft model. Weights are laid out for decoding once, at load; nothing is trained here.
 
-    weights_bytes: the model's parameters in `dtype`, a tied head counted once
+    quantization:  int8 or int4: how layers and head keep their weights (`quantized.py`); None for `dtype`
+    weights_bytes: the model's parameters as they are kept, a tied head counted once unless it is quantized
+    read_bytes:    what one pass reads of them: of embeddings that are not the head, only the rows of its tokens
     token_ids:     [V_d] int64, ascending: the token that each logit stands for, where the head speaks only a part of
                    the vocabulary (`d2t` in the checkpoint: token less number); None for an ordinary model
     """
 
-    def __init__(self, config: ModelConfig, checkpoint: Weights, dtype: torch.dtype, device: torch.device) -> None:
-        self.config, self.dtype, self.device = config, dtype, device
-        self.weights_bytes = 0
+    def __init__(
+        self,
+        config: ModelConfig,
+        checkpoint: Weights,
+        dtype: torch.dtype,
+        device: torch.device,
+        quantization: str | None = None,
+    ) -> None:
+        self.config, self.dtype, self.device, self.quantization = config, dtype, device, quantization
+        of_layers, of_head = forms(quantization, device)
 
         def weight(name: str) -> Tensor:
-            tensor = checkpoint.tensor(name).to(device, dtype)
-            self.weights_bytes += tensor.nbytes
-            return tensor
+            return checkpoint.tensor(name).to(device, dtype)
 
         self.embeddings = weight("model.embed_tokens.weight")
-        self.layers = [load_layer(config, weight, f"model.layers.{i}.") for i in range(config.num_layers)]
+        self.layers = [load_layer(config, weight, f"model.layers.{i}.", of_layers) for i in range(config.num_layers)]
         self.norm = weight("model.norm.weight")
-        self.head = linear(self.embeddings if config.tied_embeddings else weight("lm_head.weight"))
+        self.head = of_head(self.embeddings if config.tied_embeddings else weight("lm_head.weight"))
+        shared = config.tied_embeddings and quantization is None
+        self.weights_bytes = size_of(self.embeddings, self.norm) + sum(layer.nbytes for layer in self.layers)
+        self.weights_bytes += 0 if shared else self.head.nbytes
+        self.read_bytes = size_of(self.norm) + self.head.nbytes + sum(layer.nbytes for layer in self.layers)
         self.token_ids: Tensor | None = None
         if "d2t" in checkpoint:
             offsets = checkpoint.tensor("d2t").to(device)
             self.token_ids = offsets + torch.arange(len(offsets), device=device)
         self.frequencies = frequencies(config).to(device)
+        self._run_layers: RunLayers = run_layers
+        self._graphs: Graphs | None = None
+        if kernels.usable(device, dtype) and kernels.fits(config.head_dim):
+            from specbench.decoder.kernels import layers  # which imports Triton
+
+            self._run_layers, self._graphs = layers.run_layers, Graphs()
 
     @classmethod
     def from_directory(cls, directory: str | Path, dtype: torch.dtype, device: torch.device) -> Llama:
@@ -84,24 +112,22 @@ class Llama:
         · taps: the layers whose input is wanted, ascending; the number of layers means what leaves the last one, before
         the final norm
         """
+        if self._graphs is None or not kernels.takes(view):
+            found = self._pass(tokens, view, logits, taps)
+        else:
+            work = partial(self._pass, logits=logits, taps=taps)
+            found = self._graphs.run(work, (logits, tuple(taps)), tokens, view)
+        return Forward(found[0], found[1] if taps else None)
+
+    def _pass(self, tokens: Tensor, view: CacheView, logits: int, taps: Sequence[int]) -> tuple[Tensor, ...]:
+        """Logits, and where layers are tapped their inputs, as in `Forward`."""
         x = F.embedding(tokens.flatten(), self.embeddings)
         rotation = rotations(self.frequencies, view.positions.flatten())
-        hidden = []
-        for index, layer in enumerate(self.layers):
-            if index in taps:
-                hidden.append(x)
-            h = normalize(self.config, x, layer.attention_norm)
-            x = layer.output.plus(attend(self.config, layer, index, h, rotation, view), x)
-            h = normalize(self.config, x, layer.mlp_norm)
-            x = layer.down.plus(layer.up.times(h, layer.gate.silu(h)), x)
-        if len(self.layers) in taps:
-            hidden.append(x)
+        x, hidden = self._run_layers(self.config, self.layers, x, rotation, view, taps)
         shape = tokens.shape
         last = x.view(*shape, -1)[:, shape[1] - logits :]
-        return Forward(
-            logits=self._logits(last),
-            hidden=torch.stack(hidden, 1).view(*shape, len(hidden), -1) if hidden else None,
-        )
+        found = self._logits(last)
+        return (found, torch.stack(hidden, 1).view(*shape, len(hidden), -1)) if hidden else (found,)
 
     def _logits(self, x: Tensor) -> Tensor:
         # x [B, k, hidden_size] -> [B, k, V]
@@ -110,20 +136,57 @@ class Llama:
         return self.head(normalize(self.config, x, self.norm).flatten(0, 1)).view(*x.shape[:2], -1)
 
 
+RunLayers = Callable[
+    [ModelConfig, Sequence[Layer], Tensor, Tensor, CacheView, Sequence[int]], tuple[Tensor, list[Tensor]]
+]
+"""`run_layers`, or the same work by other means (`kernels.layers`)."""
+
+
+def run_layers(
+    config: ModelConfig, layers: Sequence[Layer], x: Tensor, rotation: Tensor, view: CacheView, taps: Sequence[int]
+) -> tuple[Tensor, list[Tensor]]:
+    """The residual stream after all layers, and as it entered those that are tapped.
+
+    x [B * w, hidden_size] · rotation [B * w, 1, head_dim/2] complex64 -> [B * w, hidden_size], and of each tap the same
+    """
+    hidden = []
+    for index, layer in enumerate(layers):
+        if index in taps:
+            hidden.append(x)
+        h = normalize(config, x, layer.attention_norm)
+        x = layer.output.plus(attend(config, layer, index, h, rotation, view), x)
+        h = normalize(config, x, layer.mlp_norm)
+        x = layer.down.plus(layer.up.times(h, layer.gate.silu(h)), x)
+    if len(layers) in taps:
+        hidden.append(x)
+    return x, hidden
+
+
 def attend(config: ModelConfig, layer: Layer, index: int, x: Tensor, rotation: Tensor, view: CacheView) -> Tensor:
     """Enter the new tokens' keys and values into layer `index` of the cache, and attend to what each may see.
 
     x [B * w, in] -> [B * w, heads * head_dim]
     """
-    batch, width = view.positions.shape
-    qkv = layer.qkv(x)
-    heads = qkv.view(batch * width, -1, config.head_dim)
-    queries, keys = heads[:, : config.num_heads], heads[:, config.num_heads : config.num_heads + config.num_kv_heads]
+    heads = project(config, layer, x)
+    rotate(heads[:, : config.num_heads + config.num_kv_heads], rotation)
+    view.write(index, heads[:, config.num_heads :].flatten(1))
+    return look_up(config, index, heads[:, : config.num_heads], view)
+
+
+def project(config: ModelConfig, layer: Layer, x: Tensor) -> Tensor:
+    """Queries, keys and values of new tokens, not yet turned: x [B * w, in] -> [B * w, heads + 2 kv_heads, head_dim]"""
+    heads = layer.qkv(x).view(x.shape[0], -1, config.head_dim)
     if layer.query_norm is not None and layer.key_norm is not None:
+        queries = heads[:, : config.num_heads]
+        keys = heads[:, config.num_heads : config.num_heads + config.num_kv_heads]
         queries.copy_(normalize(config, queries, layer.query_norm))
         keys.copy_(normalize(config, keys, layer.key_norm))
-    rotate(heads[:, : config.num_heads + config.num_kv_heads], rotation)
-    view.write(index, qkv[:, config.num_heads * config.head_dim :])
+    return heads
+
+
+def look_up(config: ModelConfig, index: int, queries: Tensor, view: CacheView) -> Tensor:
+    """Attention over layer `index` of the cache: turned queries [B * w, heads, D] -> [B * w, heads * D]"""
+    batch, width = view.positions.shape
     # The heads of a group become rows of one query matrix: PyTorch's grouped attention (`enable_gqa`) copies the
     # keys for every head, at half the speed on a CPU.
     folded = queries.reshape(batch, width, config.num_kv_heads, config.group, config.head_dim)
@@ -136,8 +199,10 @@ def normalize(config: ModelConfig, x: Tensor, weight: Tensor) -> Tensor:
     return F.rms_norm(x, weight.shape, weight, config.rms_norm_eps)
 
 
-def load_layer(config: ModelConfig, weight: Callable[[str], Tensor], prefix: str) -> Layer:
-    """One decoder layer, laid out for decoding. weight: reads a tensor by its full name"""
+def load_layer(
+    config: ModelConfig, weight: Callable[[str], Tensor], prefix: str, form: Callable[..., Linear] = linear
+) -> Layer:
+    """One decoder layer, laid out for decoding. weight: reads a tensor by its full name; form: of its matrices"""
     attention = prefix + "self_attn."
 
     def turned(kind: str) -> Tensor:
@@ -148,16 +213,16 @@ def load_layer(config: ModelConfig, weight: Callable[[str], Tensor], prefix: str
         qkv_bias = torch.cat([turned("q_proj.bias"), turned("k_proj.bias"), weight(attention + "v_proj.bias")])
     return Layer(
         attention_norm=weight(prefix + "input_layernorm.weight"),
-        qkv=linear(
+        qkv=form(
             torch.cat([turned("q_proj.weight"), turned("k_proj.weight"), weight(attention + "v_proj.weight")]), qkv_bias
         ),
         query_norm=turned("q_norm.weight") if config.qk_norm else None,
         key_norm=turned("k_norm.weight") if config.qk_norm else None,
-        output=linear(
+        output=form(
             weight(attention + "o_proj.weight"), weight(attention + "o_proj.bias") if config.output_bias else None
         ),
         mlp_norm=weight(prefix + "post_attention_layernorm.weight"),
-        gate=linear(weight(prefix + "mlp.gate_proj.weight")),
-        up=linear(weight(prefix + "mlp.up_proj.weight")),
-        down=linear(weight(prefix + "mlp.down_proj.weight")),
+        gate=form(weight(prefix + "mlp.gate_proj.weight")),
+        up=form(weight(prefix + "mlp.up_proj.weight")),
+        down=form(weight(prefix + "mlp.down_proj.weight")),
     )

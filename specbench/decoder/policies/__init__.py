@@ -18,7 +18,7 @@ from specbench.decoder.policies.fixed import (
 from specbench.decoder.policies.goodput import GoodputPolicy, GoodputRule
 from specbench.decoder.policies.threshold import ThresholdPolicy, ThresholdRule
 
-__all__ = ["ADAPTIVE", "PREFIX", "RULES", "FixedGamma", "GammaPolicy", "parse"]
+__all__ = ["ADAPTIVE", "PREFIX", "RULES", "FixedGamma", "GammaPolicy", "parse", "read_rule"]
 
 _RULES: dict[str, tuple[type[Any], Callable[[Any], GammaPolicy]]] = {
     "threshold": (ThresholdRule, ThresholdPolicy),
@@ -36,14 +36,19 @@ def parse(written: int | str) -> GammaPolicy:
     if text.startswith(PREFIX):
         return GammaTable(read_steps(text))
     if text.startswith(ADAPTIVE):
-        name, _, settings = text.removeprefix(ADAPTIVE).partition("+")
-        if name not in _RULES:
-            raise ValueError(f"no adaptive rule {name!r}. There are: {', '.join(ADAPTIVE + rule for rule in RULES)}.")
-        rule, policy = _RULES[name]
-        return policy(_read(name, rule, settings))
+        rule = read_rule(text)
+        return next(policy(rule) for kind, policy in _RULES.values() if isinstance(rule, kind))
     if not text.removeprefix("-").isdecimal():
         raise ValueError(f"expected a gamma such as 4, {PREFIX}1=4+9=0 or {ADAPTIVE}threshold; got {written!r}.")
     return FixedGamma(int(text))
+
+
+def read_rule(written: str) -> Any:
+    """The settings in `adaptive:threshold+max=5+on=drafted`, a ThresholdRule here. Raises ValueError."""
+    name, _, settings = written.removeprefix(ADAPTIVE).partition("+")
+    if name not in _RULES:
+        raise ValueError(f"no adaptive rule {name!r}. There are: {', '.join(ADAPTIVE + rule for rule in RULES)}.")
+    return _read(name, _RULES[name][0], settings)
 
 
 def _read(name: str, rule: type[Any], text: str) -> Any:

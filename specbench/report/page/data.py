@@ -124,6 +124,10 @@ def _phases(cells: Iterable[CellSummary]) -> Iterable[dict[str, Any]]:
     for c in cells:
         for phase, percent in (c.phase_percent or {}).items():
             facts = [("phase", phase), ("share of the engine's time", figures.percent(percent / 100))]
+            if (spent := (c.step_ms or {}).get(phase)) is not None:
+                facts.append(("per step", f"{spent:.2f} ms"))
+            if phase == "verify" and c.verify_bandwidth_percent is not None:
+                facts.append(("of the memory's speed", figures.percent(c.verify_bandwidth_percent / 100)))
             yield _identity(c) | {"load": c.load, "phase": phase, "percent": percent, "facts": facts}
 
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from specbench.workloads.prompt import Prompt
-from specbench.workloads.readers.base import Problem
-from specbench.workloads.readers.entries import read_entries, required
+from specbench.workloads.readers.entries import required
 from specbench.workloads.reference import Reference
 
 
-def read(path: Path) -> Iterator[tuple[int, Prompt | Problem]]:
-    """See `Reader`. The model goes on from the prompt; `test` defines `check`, which gets the function."""
-    return read_entries(path, _prompt)
-
-
-def _prompt(entry: Mapping[str, Any], default_id: str) -> Prompt:
+def prompt_of(entry: Mapping[str, Any], default_id: str) -> Prompt:
+    """See `FormatModule`. The model goes on from the prompt; `test` defines `check`, which gets the function."""
     tests = f"{required(entry, 'test')}\n\ncheck({required(entry, 'entry_point')})\n"
     return Prompt(
         required(entry, "task_id") if "task_id" in entry else default_id,

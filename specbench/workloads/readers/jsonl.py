@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from specbench.workloads.prompt import Prompt
-from specbench.workloads.readers.base import Problem
-from specbench.workloads.readers.entries import BadEntry, filled, kind, read_entries, text
+from specbench.workloads.readers.base import BadEntry
+from specbench.workloads.readers.entries import filled, kind, text
 from specbench.workloads.reference import RULES, Reference
 
 _Form = tuple[str, Callable[[Any], bool]]
@@ -34,16 +33,12 @@ PASSED_ON: Mapping[str, _Form] = {
 MAX_TOKENS = 2**31 - 1
 """More than any model's context, and few enough for every engine to count."""
 
-FIELDS = ("id", "messages", "prompt", "max_tokens", "category", "reference", "score", *PASSED_ON)
+FIELDS = ("id", "messages", "prompt", "max_tokens", "category", "reference", "score", "follow_ups", *PASSED_ON)
 ROLES = ("system", "user", "assistant")
 
 
-def read(path: Path) -> Iterator[tuple[int, Prompt | Problem]]:
-    """See `Reader`. Blank lines are passed over; a prompt without id gets `<file stem>-<line>`."""
-    return read_entries(path, _prompt)
-
-
-def _prompt(entry: Mapping[str, Any], default_id: str) -> Prompt:
+def prompt_of(entry: Mapping[str, Any], default_id: str) -> Prompt:
+    """See `FormatModule`."""
     if unknown := [name for name in entry if name not in FIELDS]:
         raise BadEntry(f'unknown field "{unknown[0]}"', f"Use only {', '.join(FIELDS)}")
     if ("messages" in entry) == ("prompt" in entry):
@@ -53,11 +48,41 @@ def _prompt(entry: Mapping[str, Any], default_id: str) -> Prompt:
         id=text(entry, "id") or default_id,
         messages=_messages(entry["messages"]) if "messages" in entry else None,
         prompt=text(entry, "prompt"),
-        max_tokens=_max_tokens(entry["max_tokens"]) if "max_tokens" in entry else None,
+        max_tokens=limit(entry, "max_tokens"),
         category=text(entry, "category"),
         reference=_reference(entry),
-        extra={name: _passed_on(entry[name], name) for name in PASSED_ON if name in entry},
+        extra={name: passed_on(entry[name], name) for name in PASSED_ON if name in entry},
+        follow_ups=_follow_ups(entry),
     )
+
+
+def entry_of(prompt: Prompt) -> Mapping[str, Any]:
+    """See `WritableModule`."""
+    reference = prompt.reference
+    fields = {
+        "id": prompt.id,
+        "messages": None if prompt.messages is None else [dict(message) for message in prompt.messages],
+        "prompt": prompt.prompt,
+        "follow_ups": list(prompt.follow_ups) or None,
+        "max_tokens": prompt.max_tokens,
+        "category": prompt.category,
+        "reference": None if reference is None else _one_or_all(reference.answers),
+        "score": None if reference is None else reference.rule,
+    }
+    return {**{name: value for name, value in fields.items() if value is not None}, **prompt.extra}
+
+
+def _follow_ups(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    value = entry.get("follow_ups", [])
+    if not isinstance(value, list):
+        raise BadEntry(f'"follow_ups" must be a list of strings; got {kind(value)}', "Put each in quotation marks")
+    if value and "messages" not in entry:
+        raise BadEntry('"follow_ups" need "messages" to follow', 'Write "messages" in the place of "prompt"')
+    return tuple(filled(said, f"follow_ups[{i}]") for i, said in enumerate(value))
+
+
+def _one_or_all(answers: tuple[str, ...]) -> str | list[str]:
+    return answers[0] if len(answers) == 1 else list(answers)
 
 
 def _messages(value: object) -> tuple[Mapping[str, str], ...]:
@@ -107,7 +132,8 @@ def _reference(entry: Mapping[str, Any]) -> Reference | None:
     return reference
 
 
-def _passed_on(value: Any, field: str) -> Any:
+def passed_on(value: Any, field: str) -> Any:
+    """A field of PASSED_ON, if it can be sent. Raises BadEntry."""
     form, holds = PASSED_ON[field]
     if not holds(value):
         raise BadEntry(f'"{field}" must be {form}; got {json.dumps(value)[:40]}', "Correct it or leave it out")
@@ -120,11 +146,15 @@ def _passed_on(value: Any, field: str) -> Any:
     return value
 
 
-def _max_tokens(value: object) -> int:
+def limit(entry: Mapping[str, Any], field: str) -> int | None:
+    """A field that must be a limit of output tokens; None where the entry has none. Raises BadEntry."""
+    value = entry.get(field)
+    if value is None:
+        return None
     # bool is an int in Python; nobody means 1 token by `true`.
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_TOKENS:
         raise BadEntry(
-            f'"max_tokens" must be a whole number from 1 to {MAX_TOKENS}; got {json.dumps(value)[:40]}',
+            f'"{field}" must be a whole number from 1 to {MAX_TOKENS}; got {json.dumps(value)[:40]}',
             "Correct it or leave it out",
         )
     return value

@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from driving import Watched
 from safetensors.torch import load_file
 from transformers import LlamaForCausalLM
 
-from specbench.decoder.batch import Batch
 from specbench.decoder.config import ModelConfig
-from specbench.decoder.drafters import eagle3
-from specbench.decoder.drafters.base import Draft
+from specbench.decoder.drafters import features
 from specbench.decoder.engine import Engine
 from specbench.decoder.load import load_engine
 from specbench.decoder.models.eagle3 import Eagle3Head
@@ -85,23 +84,6 @@ def test_a_seed_gives_the_same_tokens_under_coupled_verification(
     speculating = engine(deep_target, save_head(likely), gamma, verification="coupled", max_batch_size=3)
     assert decode(speculating, SAMPLED) == coupled
     assert speculating.counters.accepted > 0
-
-
-class Watched:
-    """A drafter, and what was proposed for whom."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._drafter = engine.drafter
-        self.drafts: list[tuple[tuple[list[int] | None, ...], Draft]] = []
-        engine.drafter = self
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._drafter, name)
-
-    def propose(self, batch: Batch, limits: Sequence[int]) -> Draft:
-        draft = self._drafter.propose(batch, limits)
-        self.drafts.append((tuple(None if s is None else list(s.tokens) for s in batch.sequences), draft))
-        return draft
 
 
 class Straight:
@@ -345,7 +327,7 @@ def test_features_of_a_long_time_without_a_draft_are_entered_in_chunks(
         return [draft.tokens.tolist() for _, draft in watched.drafts]
 
     whole = drafted()
-    monkeypatch.setattr(eagle3, "CHUNK", 2)
+    monkeypatch.setattr(features, "CHUNK", 2)
     assert drafted() == whole
     assert len(whole) > 3
 

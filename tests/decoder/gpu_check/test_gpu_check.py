@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from specbench.decoder.request import Logprob, StepOutput
 from specbench.decoder.verify import Verified
 
 CPU = torch.device("cpu")
+
+KERNELS = {f"kernel {name}": True for name in kernels.CHECKS} if find_spec("triton") else {"kernels": None}
 
 
 def script(*options: object) -> subprocess.CompletedProcess[str]:
@@ -55,6 +58,7 @@ def test_every_check_holds_and_every_figure_has_its_unit(result: Path) -> None:
         "coupled sampling": True,
         "distribution of the second token": True,
         "distribution of the third token": True,
+        **KERNELS,
     }
     assert found["copy_bytes_per_s"] > 0
     assert all(figure["value"] > 0 and figure["unit"] in ("ms", "tokens/s") for figure in found["figures"])
@@ -143,9 +147,24 @@ def test_random_numbers_of_another_device_are_found(monkeypatch: pytest.MonkeyPa
     assert check_noise(CPU).ok is False
 
 
-def test_a_kernel_is_checked_once_it_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(kernels.CHECKS, "noise", "specbench.decoder.gpu_check.exactness:check_noise")
-    assert kernels.kernel_checks(CPU)[-1]().name == "noise"
+def test_a_kernel_that_differs_from_its_twin_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "1")  # so that it is not set for longer than here
+    pytest.importorskip("triton")
+    from specbench.decoder.gpu_check import cases
+
+    ones = torch.ones(3)
+    for close, ok in ((1e-6, True), (1e-3, False), (math.nan, False)):
+        case = cases.Case(lambda close=close: (ones + close,), lambda: (ones,), moved=0)
+        monkeypatch.setattr(cases, "silu_case", lambda shape, device, case=case: case)
+        by_name = dict(zip(kernels.CHECKS, kernels.kernel_checks(CPU), strict=True))
+        assert by_name["silu and product"]().ok is ok
+
+
+def test_kernels_are_named_as_skipped_where_triton_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "find_spec", lambda name: None)
+    [check] = [check() for check in kernels.kernel_checks(CPU)]
+    assert check.ok is None
+    assert all(name in check.detail for name in kernels.CHECKS)
 
 
 def test_what_fails_or_comes_too_late_is_told_and_the_rest_goes_on() -> None:

@@ -1,8 +1,8 @@
-"""Training an EAGLE-3 head for a target: from its recorded answers to a head in the layouts that engines load."""
+"""Training a head for a target, by any method: from its recorded answers to a module that has learned."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,30 +16,37 @@ from specbench.digest import directory_digest
 from specbench.train.batches import TrainingBatch
 from specbench.train.data import Shards
 from specbench.train.device import train_device
-from specbench.train.eagle3_module import STEP_WEIGHT, Eagle3Module
-from specbench.train.head_files import target_head, trained_state
+from specbench.train.eagle3_module import Eagle3Module
+from specbench.train.fused_module import EagleModule, MtpModule
+from specbench.train.head_files import trained_state
+from specbench.train.lessons import STEP_WEIGHT, HeadModule
 from specbench.train.loop import Loss, LossReport, TrainSettings, train
+from specbench.train.medusa_module import MedusaModule
 from specbench.train.vocabulary import draft_vocabulary
 
-STEPS = 3
-FIRST_STEP_SHARE = 0.3
-"""The share of the training that is spent on the first draft step alone: the others start from what it learned."""
+MODULES: dict[str, Callable[[ModelConfig, Checkpoint, Tensor], HeadModule]] = {
+    "eagle3": Eagle3Module,
+    "eagle": EagleModule,
+    "medusa": MedusaModule,
+    "mtp": MtpModule,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedHead:
-    """module: the trained layer · token_ids: [V_d] what its head can say"""
+    """module: what was trained · token_ids: [V_d] the tokens over which it was compared with the target"""
 
-    module: Eagle3Module
+    module: HeadModule
     token_ids: Tensor
 
 
 def recorded_taps(num_layers: int) -> tuple[int, ...]:
-    """The layers whose inputs are recorded: the head's taps, then what the target's own head reads."""
+    """The layers whose inputs are recorded: EAGLE-3's taps, then what the target's own head reads."""
     return (*tap_layers(None, num_layers), num_layers)
 
 
-def train_eagle3(
+def train_head(
+    method: str,
     target: Path,
     data: Shards,
     indexes: Sequence[int],
@@ -50,36 +57,29 @@ def train_eagle3(
 ) -> TrainedHead:
     """Train on the records at `indexes`, or go on with what `output` has of the same training.
 
-    initial: a head to begin with, in either layout; its vocabulary is chosen anew
+    initial: an EAGLE-3 head to begin with, in either layout; its vocabulary is chosen anew
     """
-    device = train_device()
     config, checkpoint = ModelConfig.from_directory(target), Checkpoint(target)
     token_ids = draft_vocabulary(data, indexes, config.vocab_size, vocabulary)
     torch.manual_seed(settings.seed)
-    module = Eagle3Module(
-        config,
-        taps=len(tap_layers(None, config.num_layers)),
-        embeddings=checkpoint.tensor("model.embed_tokens.weight").float(),
-        head=target_head(config, checkpoint, token_ids),
-        token_ids=token_ids,
-    ).to(device)
+    module = MODULES[method](config, checkpoint, token_ids).to(train_device())
     if initial is not None:
         module.load_state_dict(trained_state(initial, config))
     identity = {
-        "method": "eagle3",
+        "method": method,
         "target": directory_digest(target),
         "vocabulary": vocabulary,
         "initial": None if initial is None else directory_digest(initial),
     }
-    train(module, eagle3_loss(module), data, indexes, output, settings, identity)
+    train(module, head_loss(module), data, indexes, output, settings, identity)
     return TrainedHead(module, token_ids)
 
 
-def eagle3_loss(module: Eagle3Module) -> Loss:
-    """The loss of the training-time test, its later steps joining in after `FIRST_STEP_SHARE` of the training."""
+def head_loss(module: HeadModule) -> Loss:
+    """The steps' losses, each weighing less than the one before."""
 
     def loss(batch: TrainingBatch, progress: float) -> LossReport:
-        steps = module(batch, STEPS if progress >= FIRST_STEP_SHARE else 1)
+        steps = module(batch, module.steps(progress))
         return LossReport(
             loss=torch.stack([STEP_WEIGHT**j * step.loss for j, step in enumerate(steps)]).sum(),
             hits=torch.stack([(step.hits & step.followed).sum() for step in steps]),

@@ -1,0 +1,51 @@
+"""How many tokens a replica's KV cache holds, with and without a drafter beside the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specbench.planning.shape import ModelShape
+
+_USED = 0.9
+"""Share of the memory that engines take."""
+_RESERVE = 3 * 2**30
+"""Bytes per GPU for activations, CUDA graphs and the input embedding."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterSize:
+    """weights: bytes;  kv_bytes_per_token: of its own cache"""
+
+    weights: float = 0.0
+    kv_bytes_per_token: float = 0.0
+
+
+def drafter_size(method: str, target: ModelShape) -> DrafterSize:
+    """What is usual beside such a target.
+
+    A head with a layer of its own (EAGLE, MTP): that layer, its output head and projections in 16 bits, about two
+    layers' parameters, and one layer's cache. Medusa's heads keep no cache. A draft model: a tenth of the target. A
+    lookup takes nothing of the device's memory.
+    """
+    layer = 2 * target.shared / target.layers
+    match method:
+        case "eagle3" | "eagle" | "mtp":
+            return DrafterSize(2 * layer, target.kv_bytes_per_token / target.layers)
+        case "medusa":
+            return DrafterSize(2 * layer)
+        case "draft_model":
+            return DrafterSize(0.1 * weight_bytes(target), 0.1 * target.kv_bytes_per_token)
+        case _:
+            return DrafterSize()
+
+
+def weight_bytes(shape: ModelShape) -> float:
+    return (shape.shared + shape.experts) * shape.weight_bytes
+
+
+def kv_tokens(shape: ModelShape, drafter: DrafterSize, memory: float, count: int) -> int:
+    """K = (memory · u − weights − drafter's − reserve) / (κ + κ_d), over `count` devices of `memory` bytes each; 0 or
+    less where the weights do not fit.
+    """
+    room = count * (_USED * memory - _RESERVE) - weight_bytes(shape) - drafter.weights
+    return int(room / (shape.kv_bytes_per_token + drafter.kv_bytes_per_token))

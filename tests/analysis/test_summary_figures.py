@@ -240,6 +240,7 @@ def test_json_has_the_stable_keys_and_plain_values(tmp_path: Path) -> None:
         "cells",
         "break_even",
         "equivalence",
+        "early_stop",
         "failures",
         "manifest",
     ]

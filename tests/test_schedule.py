@@ -10,7 +10,7 @@ from specbench.cli.options import gammas
 from specbench.errors import SpecbenchError
 from specbench.schedule import Schedule
 from specbench.speculation import BASELINE, Speculation
-from specbench.sweep.config import load_config, save_config
+from specbench.sweep.config_file import load_config, save_config
 
 BY_BATCH = st.lists(st.integers(0, 8), min_size=1, max_size=40).filter(any)
 

@@ -30,7 +30,7 @@ class ReferenceBackend:
 
     name = "reference"
     methods = tuple(METHODS)
-    options: frozenset[str] = frozenset({"acceptance", "adaptive", "tree", "quantization"})
+    options: frozenset[str] = frozenset({"acceptance", "adaptive", "tree", "quantization", "engine_args"})
     start_seconds = 5.0
 
     def check(self, speculation: Speculation) -> None:
@@ -54,6 +54,7 @@ class ReferenceBackend:
 
     def command(self, launch: Launch) -> Command:
         speculation = launch.speculation
+        _only_kernels(launch.options.engine_args)
         argv = [
             *(sys.executable, "-m", "specbench.decoder.server"),
             *("--target", str(launch.target), "--served-model-name", launch.target_name),
@@ -74,6 +75,7 @@ class ReferenceBackend:
             argv += ["--logprobs-mode", launch.logprobs]
         if launch.threads is not None:
             argv += ["--threads", str(launch.threads)]
+        argv += launch.options.engine_args
         # OpenMP's threads spin while they wait for each other, by default for milliseconds. With every core in use (the
         # client takes part of one) steps then take many times as long; threads that sleep at once are slow on a quiet
         # machine. This spins for a few tenths of a millisecond, longer than the gaps between two kernels.
@@ -119,6 +121,15 @@ class ReferenceBackend:
         yield probe
         with suppress(SpecbenchError):  # the server has died: its counters are gone, the traces tell the rest
             probe.counters = counters_between(before, await scrape(base_url))
+
+
+def _only_kernels(arguments: tuple[str, ...]) -> None:
+    """All else that its server can do has a flag of the sweep's own."""
+    if arguments and (len(arguments) > 1 or arguments[0] not in {f"--kernels={use}" for use in USES}):
+        raise SpecbenchError(
+            f"the reference decoder takes --engine-arg=--kernels=auto (or off) and no other; got "
+            f"{' '.join(arguments)!r} (docs/kernels.md)."
+        )
 
 
 @dataclass

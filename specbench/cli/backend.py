@@ -125,7 +125,8 @@ def command(
     from dataclasses import asdict
 
     from specbench.cli.options import given
-    from specbench.sweep.config import SweepConfig, load_config
+    from specbench.sweep.config import SweepConfig
+    from specbench.sweep.config_file import load_config
 
     # A command does not depend on prompts, a configuration has to have some.
     placeholder = {} if config else {"workload": ["prompts.jsonl"]}

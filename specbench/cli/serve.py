@@ -7,7 +7,7 @@ from typing import Optional
 
 import typer
 
-_OF_DECODER = ("dtype", "quantization", "device", "verification", "tree", "acceptance", "threads")
+_OF_DECODER = ("dtype", "quantization", "device", "kernels", "verification", "tree", "acceptance", "threads")
 
 
 def serve(
@@ -28,6 +28,9 @@ def serve(
         None, help="int8 or int4: so many bits for the target's weights, on a CPU."
     ),
     device: str = typer.Option("cpu", help="cpu or cuda."),
+    kernels: str = typer.Option(
+        "off", help="auto: Triton kernels and CUDA graphs, on GPUs that take them (docs/kernels.md)."
+    ),
     verification: str = typer.Option(
         "rejection",
         help="How sampled drafts are verified: rejection, block (keeps more), coupled (a seed fixes the tokens), or "
@@ -97,7 +100,7 @@ def serve(
                 device=device,
                 verification=verification,
                 threads=threads,
-                options=EngineOptions(quantization=quantization),
+                options=EngineOptions(quantization=quantization, engine_args=(f"--kernels={kernels}",)),
             )
         )
     # Started by hand it may outlive the shell, under nohup say; started by a sweep it must not.

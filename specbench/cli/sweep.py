@@ -276,8 +276,9 @@ def sweep(
     from specbench.cli.options import given
     from specbench.errors import SpecbenchError
     from specbench.store.run import RunStore
-    from specbench.sweep.config import SweepConfig, load_config
-    from specbench.sweep.config import save_config as write_config
+    from specbench.sweep.config import SweepConfig
+    from specbench.sweep.config_file import load_config
+    from specbench.sweep.config_file import save_config as write_config
 
     if resume and output is None:
         raise SpecbenchError("--resume continues the run in a directory: name it with --output RUN.")

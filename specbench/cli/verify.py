@@ -182,7 +182,8 @@ def verify(
 
     from specbench.cli.options import given, percentage, refuse_given, words
     from specbench.errors import SpecbenchError
-    from specbench.sweep.config import SweepConfig, load_config
+    from specbench.sweep.config import SweepConfig
+    from specbench.sweep.config_file import load_config
     from specbench.tasks.paired import LEVEL as TASK_LEVEL
     from specbench.verification import settings
     from specbench.verification.flow import run_verification, write

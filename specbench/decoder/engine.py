@@ -58,7 +58,7 @@ class Engine:
         self.verification: Verification = verification
         self.logprobs_mode: LogprobsMode = logprobs_mode
         self.acceptance = acceptance
-        self._verifier = verifier_for(verification, acceptance, target.device, target.dtype)
+        self._verifier = verifier_for(verification, acceptance, on_kernels=target.on_kernels)
         slots = cache_slots(max_model_len, gamma, tree)
         self.cache = KVCache(target.config, max_batch_size, slots, target.dtype, target.device)
         self.counters = Counters(accepted_at=[0] * gamma)

@@ -12,6 +12,7 @@ from specbench.decoder.config import ModelConfig
 from specbench.decoder.drafters import load_drafter
 from specbench.decoder.drafters.base import DrafterContext
 from specbench.decoder.engine import Engine, cache_slots
+from specbench.decoder.kernels import USES
 from specbench.decoder.logprobs import LogprobsMode
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.policies import FixedGamma, parse
@@ -42,6 +43,7 @@ def load_engine(
     threads: int | None = None,
     quantization: str | None = None,
     tree: TreeShape | None = None,
+    kernels: str = "off",
 ) -> Engine:
     """An engine over the Hugging Face directory `target`, with a drafter of this method.
 
@@ -53,6 +55,7 @@ def load_engine(
     threads: CPU threads of the whole process; None leaves PyTorch's choice
     quantization: int8 or int4 weights of the target, on a CPU: another model, whose outputs speculation leaves
     tree: how drafts branch, gamma being their depth (`tree_shape.parse_tree`); None for chains
+    kernels: off; or auto, the Triton kernels and CUDA graphs where they run (docs/kernels.md), else PyTorch
     Raises ValueError, with the way out, for whatever can't be loaded or doesn't fit together.
     """
     policy = parse(gamma)
@@ -67,13 +70,16 @@ def load_engine(
         if not 1 <= threads <= MAX_THREADS:
             raise ValueError(f"threads must be 1..{MAX_THREADS}; got {threads}. More than the CPU has cores only wait.")
         torch.set_num_threads(threads)
+    if kernels not in USES:
+        raise ValueError(f"unknown use of kernels {kernels!r}. Choose from: {', '.join(USES)}.")
     config = ModelConfig.from_directory(target)
     if max_model_len is None:
         max_model_len = min(2048, config.max_length)
     if not 2 <= max_model_len <= config.max_length:
         raise ValueError(f"max_model_len must be 2..{config.max_length}, the model's own limit; got {max_model_len}.")
     checkpoint, place = Checkpoint(target), torch.device(device)
-    model = Llama(config, checkpoint, resolve_dtype(dtype, checkpoint.dtype, place), place, quantization)
+    computed_in = resolve_dtype(dtype, checkpoint.dtype, place)
+    model = Llama(config, checkpoint, computed_in, place, quantization, on_kernels=kernels == "auto")
     if model.token_ids is not None:
         raise ValueError(f"{target} has a head for a part of its vocabulary: it can draft, and not be a target.")
     context = DrafterContext(

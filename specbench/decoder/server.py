@@ -19,6 +19,7 @@ from transformers import AutoTokenizer
 from specbench.decoder.drafters import METHODS
 from specbench.decoder.engine import Engine
 from specbench.decoder.gpu_check.timing import read_bandwidth
+from specbench.decoder.kernels import USES
 from specbench.decoder.load import load_engine
 from specbench.decoder.models.quantized import QUANTIZATIONS
 from specbench.decoder.service import DecoderService
@@ -59,6 +60,7 @@ def _load(options: argparse.Namespace) -> Engine:
         threads=options.threads,
         quantization=options.quantization,
         tree=parse_tree(options.tree),
+        kernels=options.kernels,
     )
     columns = 2048 if options.device == "cpu" else 4096
     engine.counters.read_bytes_per_s = read_bandwidth(engine.target.device, columns, repeats=5)
@@ -85,6 +87,7 @@ def _settings(engine: Engine, options: argparse.Namespace) -> dict[str, Any]:
         "tree": options.tree,
         "dtype": str(engine.target.dtype).removeprefix("torch."),
         "quantization": engine.target.quantization,
+        "kernels": engine.target.on_kernels,
         "threads": torch.get_num_threads(),
     }
 
@@ -121,6 +124,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dtype", default="auto", help="float32, bfloat16, float16 or auto")
     parser.add_argument("--quantization", choices=QUANTIZATIONS, help="weights of the target in so many bits")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument(
+        "--kernels",
+        default="off",
+        choices=USES,
+        help="auto: Triton kernels and CUDA graphs on GPUs that take them; no GPU has run them yet",
+    )
     parser.add_argument("--verification", default="rejection", choices=get_args(Verification))
     parser.add_argument(
         "--logprobs-mode",

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from specbench.decoder import kernels, noise, verify, verify_tree
+from specbench.decoder import noise, verify, verify_tree
 from specbench.decoder.batch import Batch
 from specbench.decoder.drafters.base import Draft
 from specbench.decoder.sampling import warp
@@ -71,10 +71,10 @@ class Verifier:
 
 
 def verifier_for(
-    verification: Verification, acceptance: SyntheticAcceptance | None, device: torch.device, dtype: torch.dtype
+    verification: Verification, acceptance: SyntheticAcceptance | None, *, on_kernels: bool
 ) -> Verifier:
-    """The fastest one for a target on `device` in `dtype`."""
-    if kernels.usable(device, dtype):
+    """On the kernels, as its target is, or in PyTorch."""
+    if on_kernels:
         from specbench.decoder.kernels.verifier import KernelVerifier  # which imports Triton
 
         return KernelVerifier(verification, acceptance)

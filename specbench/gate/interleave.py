@@ -17,7 +17,7 @@ from specbench.gate.judge import judge
 from specbench.gate.refusal import refuse_unlike
 from specbench.gate.result import GateResult
 from specbench.gate.rules import Rules
-from specbench.sweep.config import load_config
+from specbench.sweep.config_file import load_config
 from specbench.sweep.margins import probe_margins
 from specbench.sweep.plan import PlannedLaunch, PlannedMeasurement, SweepPlan, make_plan
 from specbench.sweep.prepare import check, prepare

@@ -22,7 +22,8 @@ from specbench.recommend.recommendation import Recommendation
 from specbench.schedule import PREFIX
 from specbench.store.measurement import Measurement
 from specbench.store.run import RunStore
-from specbench.sweep.config import SweepConfig, load_config
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.config_file import load_config
 from specbench.sweep.margins import probe_margins
 from specbench.sweep.progress import Progress
 from specbench.sweep.runner import Sweep, run_sweep

@@ -1,4 +1,4 @@
-"""A sweep's configuration: what a YAML file holds and what the command line's flags override."""
+"""A sweep's configuration: its fields, and what does not go together."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import ByteSize, Field, ValidationError, field_validator, model_validator
+from pydantic import ByteSize, Field, field_validator, model_validator
 
 from specbench.backends.base import Container, EngineOptions
 from specbench.decoder.drafters import BRANCHING
@@ -16,7 +15,6 @@ from specbench.decoder.policies import ADAPTIVE, parse
 from specbench.decoder.rates import PREFIX as SYNTHETIC
 from specbench.decoder.rates import check_rates, parse_rates
 from specbench.decoder.tree_shape import CHAIN, check_tree, parse_tree
-from specbench.errors import SpecbenchError
 from specbench.paths import expand_home
 from specbench.quantities import (
     Budget,
@@ -36,10 +34,8 @@ from specbench.quantities import (
 )
 from specbench.replay.arrivals import Arrival, parse_arrival
 from specbench.speculation import AGAIN, AS_DEPLOYED, BASELINE, DRAFTERLESS, METHODS, OWN_HEAD, UNKNOWN, Speculation
-from specbench.store.atomic import replacing
-from specbench.sweep.attach_options import ATTACH, UNSHOWN, AttachOptions
+from specbench.sweep.attach_options import ATTACH, AttachOptions
 from specbench.sweep.secret_words import secret_setting
-from specbench.yaml_file import read_mapping
 
 MAX_TEMPERATURE = 2
 """What OpenAI's API takes, and servers of it."""
@@ -361,53 +357,3 @@ _EXTENT = ("repeats", "replicates", "until_ci", "max_replicates", "until_confide
 _WAY_IN = ("api_key_env", "header_env", "ca_file")
 CONTINUABLE = (*PRICING, *_EXTENT, *_WAY_IN, "ready_timeout", "request_timeout", "save_events")
 """Fields that a resumed run may change: they say how much is measured, not what."""
-
-
-def load_config(path: Path | None, overrides: Mapping[str, Any]) -> SweepConfig:
-    """The configuration in a YAML file (or the defaults), with flags on top.
-
-    Raises SpecbenchError naming the file or flag and the field.
-    """
-    values: dict[str, Any] = {}
-    if path is not None:
-        values = _read_yaml(path)
-    try:
-        return SweepConfig.model_validate({**values, **overrides})
-    except ValidationError as error:
-        raise SpecbenchError(_sentence(error, path, overrides)) from error
-
-
-def save_config(config: SweepConfig, path: Path) -> None:
-    """Write the configuration as YAML that `load_config` reads back."""
-    try:
-        with replacing(path) as partial:
-            text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-            partial.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise SpecbenchError(f"cannot write {path}: {error.strerror}.") from error
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    values = read_mapping(path)
-    # One value may stand for a list of one, as on the command line.
-    for name in ("workload", "method", "gamma", "batch_size", "request_rate", "engine_arg"):
-        if name in values and not isinstance(values[name], list):
-            values[name] = [values[name]]
-    return values
-
-
-def _sentence(error: ValidationError, path: Path | None, overrides: Mapping[str, Any]) -> str:
-    first = error.errors()[0]
-    field = str(first["loc"][0]) if first["loc"] else None
-    reason = first["msg"].removeprefix("Value error, ")
-    if field is None:
-        return f"{reason}."
-    flag = f"--{field.replace('_', '-')}"
-    where = flag if field in overrides or path is None else f"{path}: {field}"
-    if first["type"] == "extra_forbidden":
-        return f"{path}: unknown option {field!r}. Known: {', '.join(SweepConfig.model_fields)}."
-    if first["type"] == "missing":
-        return f"no {field} given. Pass {flag} FILE, or set {field} in --config."
-    if field in UNSHOWN or field == "engine_arg" or "; got " in reason:
-        return f"{where}: {reason}."
-    return f"{where}: {reason}; got {first['input']!r}."

@@ -19,7 +19,8 @@ from specbench.errors import SpecbenchError
 from specbench.model_config import model_config
 from specbench.store.run import MANIFEST, RunStore
 from specbench.sweep.attaching import attach
-from specbench.sweep.config import SweepConfig, save_config
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.config_file import save_config
 from specbench.sweep.launch import check_options, locate_engine, make_launch, refuse_lossy
 from specbench.sweep.manifest import check_same_config, check_same_identity, make_manifest
 from specbench.sweep.plan import make_plan

@@ -11,7 +11,7 @@ from specbench.replay.records import RequestTrace
 from specbench.simulated.truth import TrueRequest, Truth
 from specbench.store.measurement import Measurement
 from specbench.store.run import RunStore
-from specbench.sweep.config import load_config
+from specbench.sweep.config_file import load_config
 from specbench.sweep.prepare import prepare
 from specbench.sweep.progress import Silent
 from specbench.sweep.runner import run_sweep

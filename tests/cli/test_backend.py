@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from specbench.backends import get_backend
 from specbench.cli.main import app
 from specbench.errors import SpecbenchError
-from specbench.sweep.config import load_config
+from specbench.sweep.config_file import load_config
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted([*ROOT.glob("configs/vllm-*.yaml"), *ROOT.glob("configs/tensorrt-llm-*.yaml")])

@@ -18,7 +18,7 @@ sys.path += [str(Path(__file__).parents[1] / name) for name in ("analysis", "gat
 from known_gate import BREEZE, CALM, run
 
 from specbench.cli.main import app
-from specbench.sweep.config import load_config
+from specbench.sweep.config_file import load_config
 
 CI = Path(__file__).parents[2] / "configs" / "ci"
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from specbench.cli import options
 from specbench.cli.options import pairs, values, whole_numbers, words
 from specbench.errors import SpecbenchError
-from specbench.sweep.config import SweepConfig, load_config
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.config_file import load_config
 
 
 @given(st.lists(st.integers(), min_size=1))

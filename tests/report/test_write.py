@@ -25,7 +25,7 @@ from specbench.report.write import ReportPaths, write_report
 from specbench.speculation import BASELINE
 from specbench.store.measurement import Measurement
 from specbench.store.run import RunStore
-from specbench.sweep.config import load_config
+from specbench.sweep.config_file import load_config
 from specbench.telemetry.sample import Sample
 
 HOSTILE = "<script>alert('x')</script> | ``` \n# heading"

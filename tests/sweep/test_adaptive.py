@@ -12,7 +12,8 @@ from specbench.backends.base import EngineOptions, check_adaptive
 from specbench.cli.options import gammas
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.speculation import Speculation
-from specbench.sweep.config import SweepConfig, load_config, save_config
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.config_file import load_config, save_config
 from specbench.sweep.launch import make_launch
 
 WRITTEN = "adaptive:threshold,adaptive:goodput+max=5,schedule:1=4+9=0,3,1"

@@ -10,7 +10,8 @@ import yaml
 from specbench.errors import SpecbenchError
 from specbench.speculation import BASELINE, Speculation
 from specbench.sweep.attach_options import base_url
-from specbench.sweep.config import SweepConfig, load_config, save_config
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.config_file import load_config, save_config
 from specbench.sweep.plan import make_plan
 
 SERVER: dict[str, Any] = {"workload": ["chat.jsonl"], "backend": "attach", "url": "http://127.0.0.1:8000"}

@@ -25,7 +25,7 @@ from specbench.replay.request import RequestSpec
 from specbench.simulated.truth import TrueRequest, counts
 from specbench.store.run import RunStore
 from specbench.sweep.attaching import Attached, attach
-from specbench.sweep.config import load_config
+from specbench.sweep.config_file import load_config
 from specbench.sweep.prepare import load_workloads
 
 KEY = "sk-gateway/4711+secret"

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from specbench.errors import SpecbenchError
 from specbench.speculation import BASELINE, Speculation
-from specbench.sweep.config import SweepConfig, load_config, save_config
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.config_file import load_config, save_config
 
 WORKLOAD = {"workload": ["chat.jsonl"]}
 

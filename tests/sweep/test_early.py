@@ -15,7 +15,8 @@ from specbench.quantities import budget_seconds
 from specbench.store.measurement import Measurement
 from specbench.store.run import EARLY_STOP, RunStore
 from specbench.sweep import early
-from specbench.sweep.config import CONTINUABLE, SweepConfig, load_config
+from specbench.sweep.config import CONTINUABLE, SweepConfig
+from specbench.sweep.config_file import load_config
 from specbench.sweep.early import Step, run_until_confident
 from specbench.sweep.plan import make_plan
 from specbench.sweep.progress import Silent

@@ -16,7 +16,7 @@ from specbench.errors import SpecbenchError
 from specbench.report.terminal import render_summary
 from specbench.report.write import write_report
 from specbench.store.run import RunStore
-from specbench.sweep.config import load_config
+from specbench.sweep.config_file import load_config
 from specbench.sweep.plan import make_plan
 from specbench.sweep.prepare import prepare
 from specbench.sweep.progress import Silent

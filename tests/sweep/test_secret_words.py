@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from specbench.errors import SpecbenchError
-from specbench.sweep.config import load_config
+from specbench.sweep.config_file import load_config
 from specbench.sweep.secret_words import secret_setting
 
 KEY = "sk-0123456789"

@@ -11,7 +11,8 @@ from specbench.backends import get_backend
 from specbench.backends.base import EngineOptions
 from specbench.backends.lossy import lossy_command, synthetic_clause
 from specbench.errors import SpecbenchError
-from specbench.sweep.config import SweepConfig, load_config
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.config_file import load_config
 from specbench.sweep.launch import check_options, make_launch, refuse_lossy
 
 

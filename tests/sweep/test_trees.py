@@ -12,7 +12,8 @@ from specbench.backends.base import Command, EngineOptions
 from specbench.backends.lossy import lossy_command, typical_clause
 from specbench.errors import SpecbenchError
 from specbench.speculation import Speculation
-from specbench.sweep.config import SweepConfig, load_config
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.config_file import load_config
 from specbench.sweep.launch import check_options, make_launch, refuse_lossy
 
 

@@ -82,7 +82,7 @@ def load(context: DrafterContext) -> DraftModel:
     if context.directory is None:
         raise ValueError("method draft_model needs the directory of a draft model.")
     target = context.target
-    model = Llama.from_directory(context.directory, target.dtype, target.device)
+    model = Llama.from_directory(context.directory, target.dtype, target.device, on_kernels=target.on_kernels)
     if model.config.vocab_size != target.config.vocab_size:
         raise ValueError(
             f"the draft model's vocabulary has {model.config.vocab_size} tokens ({context.directory}) and the target's "

@@ -1,6 +1,7 @@
 """Triton kernels for NVIDIA GPUs, each beside its twin in plain PyTorch. Without Triton nothing here is imported.
 
-A model asks `usable` once, when it is loaded; everything else follows from that (`layers.py`, `verifier.py`).
+They are asked for (`USES`), for no GPU has run them yet. A model that is to use them asks `usable` once, when it is
+loaded; everything else follows from that (`layers.py`, `verifier.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import torch
 
 if TYPE_CHECKING:
     from specbench.decoder.cache import CacheView
+
+USES = ("off", "auto")
+"""PyTorch alone; or kernels and CUDA graphs wherever `usable` says that they run."""
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 

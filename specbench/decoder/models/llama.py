@@ -61,6 +61,7 @@ class Llama:
 
     quantization:  int8 or int4: how layers and head keep their weights (`quantized.py`); None for `dtype`
     weights_bytes: the model's parameters as they are kept, a tied head counted once unless it is quantized
+    on_kernels:    whether the kernels and CUDA graphs are used: asked for, and `kernels.usable` here
     read_bytes:    what one pass reads of them: of embeddings that are not the head, only the rows of its tokens
     token_ids:     [V_d] int64, ascending: the token that each logit stands for, where the head speaks only a part of
                    the vocabulary (`d2t` in the checkpoint: token less number); None for an ordinary model
@@ -73,6 +74,7 @@ class Llama:
         dtype: torch.dtype,
         device: torch.device,
         quantization: str | None = None,
+        on_kernels: bool = False,
     ) -> None:
         self.config, self.dtype, self.device, self.quantization = config, dtype, device, quantization
         of_layers, of_head = forms(quantization, device)
@@ -95,15 +97,19 @@ class Llama:
         self.frequencies = frequencies(config).to(device)
         self._run_layers: RunLayers = run_layers
         self._graphs: Graphs | None = None
-        if kernels.usable(device, dtype) and kernels.fits(config.head_dim):
+        self.on_kernels = on_kernels and kernels.usable(device, dtype)
+        if self.on_kernels and kernels.fits(config.head_dim):
             from specbench.decoder.kernels import layers  # which imports Triton
 
             self._run_layers, self._graphs = layers.run_layers, Graphs()
 
     @classmethod
-    def from_directory(cls, directory: str | Path, dtype: torch.dtype, device: torch.device) -> Llama:
+    def from_directory(
+        cls, directory: str | Path, dtype: torch.dtype, device: torch.device, *, on_kernels: bool = False
+    ) -> Llama:
         """Raises ValueError for a config or weights that can't be read."""
-        return cls(ModelConfig.from_directory(directory), Checkpoint(directory), dtype, device)
+        config, checkpoint = ModelConfig.from_directory(directory), Checkpoint(directory)
+        return cls(config, checkpoint, dtype, device, on_kernels=on_kernels)
 
     def forward(self, tokens: Tensor, view: CacheView, logits: int, taps: Sequence[int] = ()) -> Forward:
         """Run new tokens through the layers and enter them in the cache.

@@ -23,7 +23,8 @@ from specbench.replay.client import StreamingClient
 from specbench.replay.dialect import LLAMA_CPP
 from specbench.replay.request import RequestSpec
 from specbench.sweep.attaching import access_to
-from specbench.sweep.config import SweepConfig, load_config
+from specbench.sweep.config import SweepConfig
+from specbench.sweep.config_file import load_config
 
 REMOTE, LOCAL = "http://gpu.example.com:8000", "http://127.0.0.1:8000"
 

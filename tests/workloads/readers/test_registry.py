@@ -48,7 +48,9 @@ def example(shape: frozenset[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"), [(name, shape) for name, form in FORMATS.items() for shape in form.shapes], ids=str
+    ("name", "shape"),
+    [(name, shape) for name, form in FORMATS.items() for shape in form.shapes],
+    ids=lambda value: value if isinstance(value, str) else "+".join(sorted(value)),  # a set's order is not kept
 )
 def test_every_shape_of_every_format_is_found_and_fits_no_other(name, shape, tmp_path):
     path = tmp_path / "any.jsonl"

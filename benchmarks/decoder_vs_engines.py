@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from transformers import AutoTokenizer
+from client_vs_vllm_bench import rendered
 
 from specbench.backends.base import Command, EngineOptions, Launch
 from specbench.backends.environments import engine_python
@@ -37,9 +37,7 @@ from specbench.replay.request import RequestSpec
 from specbench.speculation import BASELINE, Speculation
 from specbench.sweep.manifest import describe_hardware
 from specbench.target import resolve_target
-from specbench.workloads import load_workload
 
-WORKLOADS = Path(__file__).parents[1] / "workloads"
 GAMMA = 4
 
 
@@ -129,18 +127,6 @@ async def rates(
                     sys.exit(f"a request failed: {errors[0]}")
                 found.append(sum(trace.output_tokens for trace in run.traces) / (run.finished - run.started))
     return found
-
-
-def rendered(target: Path, count: int) -> list[str]:
-    """Prompts of two workloads in turns, as plain text with the chat template applied."""
-    tokenizer = AutoTokenizer.from_pretrained(target, local_files_only=True)
-    loaded = [load_workload(WORKLOADS / f"{name}.jsonl").prompts for name in ("structured", "chat")]
-    return [
-        prompt.prompt
-        or tokenizer.apply_chat_template(list(prompt.messages or ()), add_generation_prompt=True, tokenize=False)
-        for both in zip(*loaded, strict=False)
-        for prompt in both
-    ][:count]
 
 
 def main() -> None:

@@ -30,18 +30,22 @@ class Slo:
         pairs = ((name.partition("_p"), seconds) for name, seconds in (config.get("slo") or {}).items())
         return cls({(metric, int(q)): float(seconds) for (metric, _, q), seconds in pairs})
 
-    def meets(self, trace: RequestTrace) -> bool:
-        """Whether a request was well served: it did not fail, and each of its latencies is within the metric's bound.
-
-        Of several percentiles of one metric the loosest bounds a single request. A request without a TPOT (all its
-        tokens came at once) kept anyone waiting for none.
-        """
-        if trace.error is not None:
-            return False
+    @property
+    def limits(self) -> dict[str, float]:
+        """Seconds of a well served request, by metric: of several percentiles the loosest bounds a single request."""
         limits: dict[str, float] = {}
         for (metric, _), bound in self.bounds.items():
             limits[metric] = max(bound, limits.get(metric, 0.0))
-        values = ((_OF_REQUEST[metric](trace), limit) for metric, limit in limits.items())
+        return limits
+
+    def meets(self, trace: RequestTrace) -> bool:
+        """Whether a request was well served: it did not fail, and each of its latencies is within the metric's bound.
+
+        A request without a TPOT (all its tokens came at once) kept anyone waiting for none.
+        """
+        if trace.error is not None:
+            return False
+        values = ((_OF_REQUEST[metric](trace), limit) for metric, limit in self.limits.items())
         return all(value is None or value <= limit for value, limit in values)
 
     def met_by(self, latency: Latencies) -> bool | None:

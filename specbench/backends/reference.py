@@ -14,6 +14,7 @@ from specbench.acceptance import AcceptanceCounts
 from specbench.backends.base import Command, EngineCounters, EngineOptions, Launch, ResolvedSettings
 from specbench.backends.explain import explain
 from specbench.decoder.drafters import BRANCHING, CONFIDENT, METHODS
+from specbench.decoder.models import QUANTIZATIONS
 from specbench.decoder.policies import parse
 from specbench.decoder.rates import PREFIX as SYNTHETIC
 from specbench.decoder.tree_shape import CHAIN
@@ -55,6 +56,7 @@ class ReferenceBackend:
     def command(self, launch: Launch) -> Command:
         speculation = launch.speculation
         _only_kernels(launch.options.engine_args)
+        _known_quantization(launch.options.quantization, launch.device)
         argv = [
             *(sys.executable, "-m", "specbench.decoder.server"),
             *("--target", str(launch.target), "--served-model-name", launch.target_name),
@@ -123,12 +125,21 @@ class ReferenceBackend:
             probe.counters = counters_between(before, await scrape(base_url))
 
 
-def _only_kernels(arguments: tuple[str, ...]) -> None:
-    """All else that its server can do has a flag of the sweep's own."""
-    if arguments and (len(arguments) > 1 or arguments[0] not in {f"--kernels={use}" for use in USES}):
+def _known_quantization(name: str | None, device: str) -> None:
+    if name is not None and (name not in QUANTIZATIONS or device != "cpu"):
         raise SpecbenchError(
-            f"the reference decoder takes --engine-arg=--kernels=auto (or off) and no other; got "
-            f"{' '.join(arguments)!r} (docs/kernels.md)."
+            f"the reference decoder keeps a target's weights as {' or '.join(QUANTIZATIONS)}, on a CPU; got "
+            f"--quantization {name} --device {device}. Leave it out."
+        )
+
+
+def _only_kernels(arguments: tuple[str, ...]) -> None:
+    """All else that the server can be told has a flag of specbench's own."""
+    given = " ".join(arguments)
+    if given.replace("=", " ") not in ("", "--kernels off", "--kernels auto"):
+        raise SpecbenchError(
+            f"the reference decoder takes --kernels=off or --kernels=auto (docs/kernels.md) and no other argument; got "
+            f"{given!r}."
         )
 
 

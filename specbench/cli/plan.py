@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _KNOWN, _TRAFFIC, _HARDWARE, _MONEY = "What is known", "The traffic", "The hardware", "Money"
 
+LARGEST_BATCH = 65_536
+"""Beyond what any engine runs at once; tables by batch size would fill the memory."""
+
 _PEAK = 3.0
 """Peak over mean of traffic that is known by its month alone: a day of one country, with its quiet night."""
 
@@ -47,6 +50,7 @@ def plan(
     max_batch_size: int | None = typer.Option(
         None,
         min=1,
+        max=LARGEST_BATCH,
         help="Requests at once that the engine allows; the largest that was measured, or 256.",
         rich_help_panel=_KNOWN,
     ),
@@ -63,6 +67,7 @@ def plan(
     peak_factor: float | None = typer.Option(
         None,
         min=1,
+        max=1000,
         help=f"The busiest time's rate over the mean; as --traffic has it, {_PEAK:g} where only a month is known.",
         rich_help_panel=_TRAFFIC,
     ),
@@ -95,7 +100,9 @@ def plan(
     engineering_cost: float | None = typer.Option(
         None, help="What switching speculation on costs, once: work, training a drafter.", rich_help_panel=_MONEY
     ),
-    horizon_months: float = typer.Option(24.0, help="Within which that must have paid.", rich_help_panel=_MONEY),
+    horizon_months: float = typer.Option(
+        24.0, min=0.1, max=1200, help="Within which that must have paid.", rich_help_panel=_MONEY
+    ),
     requests: int = typer.Option(20_000, min=500, help="Simulated requests of each trial."),
     seed: int = typer.Option(0, min=0, help="Of the simulation."),
     plot: Path | None = typer.Option(
@@ -123,6 +130,7 @@ def plan(
     """
     import json
 
+    from specbench.analysis.cost import Economics
     from specbench.cli import options
     from specbench.errors import SpecbenchError
     from specbench.hardware.catalogue import catalogue
@@ -134,7 +142,14 @@ def plan(
 
     if into_report and run is None:
         raise SpecbenchError("--into-report is for a plan from a RUN: give one, or --html FILE for a page of its own.")
-    _check_money(gpu_price, engineering_cost, tokens_per_month, horizon_months)
+    Economics.from_config(
+        {
+            "gpu_price": gpu_price,
+            "gpu_count": gpu_count,
+            "engineering_cost": engineering_cost,
+            "tokens_per_month": tokens_per_month,
+        }
+    )
     asked = Asked(
         model=model,
         dtype=dtype,
@@ -179,10 +194,9 @@ def _demand(
     traffic: str | None, volume: float | None, peak: float | None, store: RunStore | None, known: Known
 ) -> Demand:
     from specbench.errors import SpecbenchError
-    from specbench.paths import expand_home
     from specbench.planning.sizing.demand import Demand
-    from specbench.workloads.traces import read_traffic
-    from specbench.workloads.traffic_spec import parse_traffic_spec
+    from specbench.workloads.traces import Trace
+    from specbench.workloads.traffic_source import find_traffic
 
     if traffic is None:
         if volume is None or store is None:
@@ -191,23 +205,13 @@ def _demand(
                 '250±150"; or --tokens-per-month, with the lengths of a RUN or of --traffic.'
             )
         found = Demand.of_run(store, known.arm[0]).of_volume(volume).with_peak(peak or _PEAK)
-    elif (path := expand_home(traffic)).exists():
-        found = Demand.of_traffic(read_traffic(path), traffic)
+    elif isinstance(named := find_traffic(traffic, tokens_per_month=volume), Trace):
+        found = Demand.of_traffic(named.traffic, traffic)
         found = found.of_volume(volume) if volume else found
     else:
-        spec = parse_traffic_spec(traffic, tokens_per_month=volume)
-        found = Demand.of_spec(spec, traffic)
-        found = found.with_peak(_PEAK) if volume and spec.peak == 1 else found
+        found = Demand.of_spec(named, traffic)
+        found = found.with_peak(_PEAK) if volume and named.peak == 1 else found
     return found.with_peak(peak) if peak else found
-
-
-def _check_money(price: float | None, cost: float | None, volume: float | None, horizon: float) -> None:
-    from specbench.analysis.cost import Economics
-    from specbench.errors import SpecbenchError
-
-    Economics.from_config({"gpu_price": price, "engineering_cost": cost, "tokens_per_month": volume})
-    if not 0 < horizon < float("inf"):
-        raise SpecbenchError(f"--horizon-months: expected a number above 0; got {horizon:g}.")
 
 
 def _headroom(text: str) -> float:

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from specbench.cli.plan import LARGEST_BATCH
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from specbench.planning.simulator import Arrivals, Failures, Outcome
     from specbench.planning.sizing.known import Known
+    from specbench.store.run import RunStore
 
+_LEAST_UP = 60.0
 _WITHOUT_RUN = ("model", "dtype", "gpu", "gpu_count", "hardware")
 _KNOWN, _TRAFFIC, _FLEET, _ENGINE = "What is known", "The traffic", "The fleet", "The engine"
 
@@ -47,6 +51,7 @@ def simulate(
     spread: float | None = typer.Option(
         None,
         min=0,
+        max=10,
         help="How much acceptance differs from request to request: sd in logits. What the run shows, or 0.5.",
         rich_help_panel=_KNOWN,
     ),
@@ -63,7 +68,7 @@ def simulate(
         None, help="Latencies to be met, as in ttft_p95=500ms,tpot_p95=50ms.", rich_help_panel=_TRAFFIC
     ),
     seed: int = typer.Option(0, min=0, help="Of all that is drawn.", rich_help_panel=_TRAFFIC),
-    replicas: int = typer.Option(1, min=1, help="Servers, all alike.", rich_help_panel=_FLEET),
+    replicas: int = typer.Option(1, min=1, max=100_000, help="Servers, all alike.", rich_help_panel=_FLEET),
     router: str = typer.Option(
         "shortest-queue",
         help="round-robin, random, shortest-queue, or prefix-affinity (a session stays).",
@@ -88,9 +93,13 @@ def simulate(
         rich_help_panel=_ENGINE,
     ),
     max_batch_size: int | None = typer.Option(
-        None, min=1, help="Requests at once; the run's largest, or 256.", rich_help_panel=_ENGINE
+        None,
+        min=1,
+        max=LARGEST_BATCH,
+        help="Requests at once; the run's largest, or 256.",
+        rich_help_panel=_ENGINE,
     ),
-    token_budget: int = typer.Option(8192, min=1, help="Tokens of one pass.", rich_help_panel=_ENGINE),
+    token_budget: int = typer.Option(8192, min=1, max=10_000_000, help="Tokens of one pass.", rich_help_panel=_ENGINE),
     kv_tokens: int | None = typer.Option(
         None, min=1, help="Tokens that the cache holds; what the run says, or by memory.", rich_help_panel=_ENGINE
     ),
@@ -118,12 +127,14 @@ def simulate(
     """
     import json
 
+    from specbench.analysis.goodput import Slo
     from specbench.cli import options
     from specbench.errors import SpecbenchError
     from specbench.planning.simulator import Fleet
     from specbench.planning.simulator import simulate as run_fleet
     from specbench.planning.simulator.from_known import replica_of
     from specbench.planning.simulator.text import regret
+    from specbench.store.run import RunStore
 
     bounds = options.bounds(slo, "--slo") if slo else {}
     policies = options.words(policy, "--policy")
@@ -131,18 +142,19 @@ def simulate(
         raise SpecbenchError("--prometheus holds the figures of one policy: give one with --policy.")
     if run is not None:
         options.refuse_given(context, _WITHOUT_RUN, "is for a fleet without a RUN")
-    known = _known(run, model, dtype, gpu, gpu_count, hardware, method, workload)
+    store = RunStore.open(run) if run is not None else None
+    known = _known(store, model, dtype, gpu, gpu_count, hardware, method, workload)
     if acceptance is not None:
         known = known.accepting(options.numbers(acceptance, "--acceptance"))
     arrivals = _arrivals(traffic, duration)
-    limits = _per_request(bounds)
+    limits = Slo.from_config({"slo": bounds}).limits
     outcomes = []
-    differ = _spread(run, known) if spread is None else spread
+    differ = _spread(store, known) if spread is None else spread
     for name in policies:
         replica = replica_of(known, name, differ, max_batch_size, token_budget, kv_tokens, block_tokens, prefix_caching)
         fleet = Fleet(replica, replicas, router, _failures(failures))
         outcomes.append(run_fleet(fleet, arrivals, seed=seed, slo=limits, sample=sample))
-    notes = [*_scenario(run), *known.notes, *_notes(outcomes)]
+    notes = [*_scenario(store), *known.notes, *_notes(outcomes)]
     if json_output:
         record = {
             "run": run and str(run),
@@ -165,7 +177,7 @@ def simulate(
 
 
 def _known(
-    run: Path | None,
+    store: RunStore | None,
     model: str | None,
     dtype: str,
     gpu: str | None,
@@ -179,10 +191,9 @@ def _known(
     from specbench.planning.machine import Machine
     from specbench.planning.sizing.known import from_catalogue, from_run
     from specbench.planning.sizing.target import shape_of, with_weights
-    from specbench.store.run import RunStore
 
-    if run is not None:
-        return from_run(RunStore.open(run), workload, method)
+    if store is not None:
+        return from_run(store, workload, method)
     if model is None or gpu is None:
         raise SpecbenchError("give a RUN to simulate from, or both --model and --gpu to go by the catalogue.")
     named = find_gpu(gpu, catalogue(hardware))
@@ -190,18 +201,15 @@ def _known(
     return from_catalogue(shape, named, Machine.of(named, gpu_count, precision), method or "eagle3")
 
 
-def _spread(run: Path | None, known: Known) -> float:
+def _spread(store: RunStore | None, known: Known) -> float:
     from specbench.planning.simulator.spread import USUAL, spread_of_run
-    from specbench.store.run import RunStore
 
-    return USUAL if run is None else spread_of_run(RunStore.open(run), *known.arm)
+    return USUAL if store is None else spread_of_run(store, *known.arm)
 
 
-def _scenario(run: Path | None) -> list[str]:
-    from specbench.store.run import RunStore
-
+def _scenario(store: RunStore | None) -> list[str]:
     told = "SIMULATED: the run itself is of a scenario, and no engine ran."
-    return [told] if run is not None and RunStore.open(run).is_simulated else []
+    return [told] if store is not None and store.is_simulated else []
 
 
 def _arrivals(traffic: str, duration: str | None) -> Arrivals:
@@ -235,17 +243,11 @@ def _failures(written: str | None) -> Failures | None:
         raise SpecbenchError(f"--failures: {error}; got {written!r}.") from None
     if len(times) != 2 or not all(isinstance(time, float) for time in times):
         raise SpecbenchError(f"--failures: expected two times, as in 24h,10m; got {written!r}.")
-    between, repair = times
-    return Failures(float(str(between)), float(str(repair)))
-
-
-def _per_request(bounds: Mapping[str, float]) -> dict[str, float]:
-    """What one request must keep, by metric: of several percentiles the loosest (as `analysis.goodput` has it)."""
-    limits: dict[str, float] = {}
-    for name, bound in bounds.items():
-        metric = name.partition("_p")[0]
-        limits[metric] = max(bound, limits.get(metric, 0.0))
-    return limits
+    between, repair = (float(str(time)) for time in times)
+    # A replica that is never up for as long as a request takes ends none, and the simulation would go on for ever.
+    if between < _LEAST_UP:
+        raise SpecbenchError(f"--failures: expected a minute or more between them; got {written!r}.")
+    return Failures(between, repair)
 
 
 def _notes(outcomes: Sequence[Outcome]) -> list[str]:

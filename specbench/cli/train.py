@@ -164,13 +164,14 @@ def _recipe(options: Mapping[str, Any], **more: Any) -> Recipe:
     from specbench.train.loop import TrainSettings
     from specbench.train.pipeline import Recipe
 
+    settings = TrainSettings(**{name: options[name] for name in ("epochs", "learning_rate", "seed")})
     same = ("output", "data", "magpie", "max_tokens", "vocabulary", "gamma")
     return Recipe(
         target=resolve_target(options["target"], _note),
         target_name=options["target"],
         prompts=_files(options["prompts"], "--prompts"),
         evaluate=_files(options["evaluate"], "--evaluate"),
-        settings=TrainSettings(**{name: options[name] for name in ("epochs", "learning_rate", "seed")}),
+        settings=settings,
         **{name: options[name] for name in same},
         **more,
     )

@@ -118,7 +118,7 @@ def traffic(
         None, help="Of a trace's times: s, ms, us or ns, where they are not what the format says."
     ),
     duration: str = typer.Option("1h", help="How much to draw of traffic in words; of one with a peak take 24h."),
-    seed: int = typer.Option(0, help="Of that draw."),
+    seed: int = typer.Option(0, min=0, help="Of that draw."),
     as_json: bool = _JSON,
 ) -> None:
     """The rate over time, burstiness, lengths and tokens per second of traffic.

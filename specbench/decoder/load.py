@@ -77,7 +77,7 @@ def load_engine(
         max_model_len = min(2048, config.max_length)
     if not 2 <= max_model_len <= config.max_length:
         raise ValueError(f"max_model_len must be 2..{config.max_length}, the model's own limit; got {max_model_len}.")
-    checkpoint, place = Checkpoint(target), torch.device(device)
+    checkpoint, place = Checkpoint(target), resolve_device(device)
     computed_in = resolve_dtype(dtype, checkpoint.dtype, place)
     model = Llama(config, checkpoint, computed_in, place, quantization, on_kernels=kernels == "auto")
     if model.token_ids is not None:
@@ -104,6 +104,19 @@ def load_engine(
         policy=None if type(policy) is FixedGamma else policy,  # which need not be asked at every step
         tree=tree,
     )
+
+
+def resolve_device(name: str) -> torch.device:
+    """Raises ValueError for what is no device, and for a GPU that is not here."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"unknown device {name!r}. Choose from: cpu, cuda, or cuda:1 and so on.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"PyTorch {torch.__version__} sees no device {name} here. Choose another, or cpu.")
+    return device
 
 
 def resolve_dtype(name: str, stored: torch.dtype, device: torch.device) -> torch.dtype:

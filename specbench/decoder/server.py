@@ -21,7 +21,7 @@ from specbench.decoder.engine import Engine
 from specbench.decoder.gpu_check.timing import read_bandwidth
 from specbench.decoder.kernels import USES
 from specbench.decoder.load import load_engine
-from specbench.decoder.models.quantized import QUANTIZATIONS
+from specbench.decoder.models import QUANTIZATIONS
 from specbench.decoder.service import DecoderService
 from specbench.decoder.tree_shape import CHAIN, parse_tree
 from specbench.decoder.verifier import Verification

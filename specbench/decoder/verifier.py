@@ -70,9 +70,7 @@ class Verifier:
         return verify_tree.sampled(p, tokens, tree, batch.seeds, first, stream)
 
 
-def verifier_for(
-    verification: Verification, acceptance: SyntheticAcceptance | None, *, on_kernels: bool
-) -> Verifier:
+def verifier_for(verification: Verification, acceptance: SyntheticAcceptance | None, *, on_kernels: bool) -> Verifier:
     """On the kernels, as its target is, or in PyTorch."""
     if on_kernels:
         from specbench.decoder.kernels.verifier import KernelVerifier  # which imports Triton

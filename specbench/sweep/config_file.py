@@ -52,7 +52,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 def _sentence(error: ValidationError, path: Path | None, overrides: Mapping[str, Any]) -> str:
     first = error.errors()[0]
     field = str(first["loc"][0]) if first["loc"] else None
-    reason = first["msg"].removeprefix("Value error, ")
+    reason = first["msg"].removeprefix("Value error, ").removesuffix(".")
     if field is None:
         return f"{reason}."
     flag = f"--{field.replace('_', '-')}"

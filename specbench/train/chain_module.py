@@ -7,6 +7,7 @@ step 0 up to position i, and its own keys of steps 1 to j.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
 
 import torch
@@ -64,20 +65,20 @@ class ChainModule(HeadModule):
     def steps(self, progress: float) -> int:
         return STEPS if progress >= FIRST_STEP_SHARE else 1
 
+    @abstractmethod
     def features(self, batch: TrainingBatch) -> Tensor:
         """What step 0 is fed, [B, T - 1, h]. The batch's last tap is what leaves the target's layers, un-normed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def enter(self, tokens: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """What the attention reads, and the residual stream.
 
         tokens [B, Q] · hidden [B, Q, h] -> [B, Q, width], [B, Q, h]
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def leave(self, x: Tensor) -> Tensor:
         """What `head` reads and the next step is fed, from the layer's output. [B, Q, h] -> [B, Q, h]"""
-        raise NotImplementedError
 
     def vocabulary(self, batch: TrainingBatch) -> Tensor:
         """The rows of the target's head that this batch is compared over; those of `head` come first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -57,7 +58,7 @@ class Chains:
         return fresh & (self.at + step <= self.last)
 
 
-class HeadModule(nn.Module):
+class HeadModule(nn.Module, ABC):
     """A head that learns from its target's answers. Whatever it reads of the target is frozen.
 
     token_ids: [V_d] int64, ascending: the target's tokens over which it is compared with the target
@@ -81,9 +82,9 @@ class HeadModule(nn.Module):
         draft_ids[token_ids] = torch.arange(len(token_ids))
         self.register_buffer("draft_ids", draft_ids, persistent=False)
 
+    @abstractmethod
     def steps(self, progress: float) -> int:
         """Draft steps to learn when so much of the training is done (0 to 1)."""
-        raise NotImplementedError
 
     def final(self, hidden: Tensor) -> Tensor:
         """What left the target's last layer, as `head` reads it. [..., h] -> [..., h]"""

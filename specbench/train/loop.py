@@ -38,6 +38,10 @@ class TrainSettings:
     warmup_steps: int = 20
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if not 0 < self.learning_rate <= 1:
+            raise SpecbenchError(f"--learning-rate must be above 0 and at most 1; got {self.learning_rate}.")
+
 
 @dataclass(frozen=True, slots=True)
 class LossReport:

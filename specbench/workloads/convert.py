@@ -52,6 +52,8 @@ def convert(
     """
     writer = find_writer(to)
     done = Converted()
+    if target.exists() and source.exists() and target.samefile(source):
+        raise SpecbenchError(f"{target} is what is read: what {to} does not keep would be gone. Give another name.")
     with _entries(target) as write:
         for prompt in read_prompts(source, form, skip_bad_lines, done.skipped):
             if category is not None and prompt.category != category:
@@ -69,7 +71,8 @@ def convert(
                 break
         if not done.written:
             reasons = "".join(f"; of {count} {what}" for what, count in done.left_out.items())
-            raise SpecbenchError(f"{source} holds no prompt to write as {to}{reasons}.")
+            of = "" if category is None else f" of category {category!r}"
+            raise SpecbenchError(f"{source} holds no prompt{of} to write as {to}{reasons}.")
     return done
 
 
@@ -79,6 +82,8 @@ def _entries(target: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
     name = target.name.lower()
     if not name.endswith(LINES + ARRAY):
         raise SpecbenchError(f"{target}: the name of what is written must end in {', '.join(LINES + ARRAY)}.")
+    if target.is_dir():
+        raise SpecbenchError(f"{target} is a directory. Give the name of a file to write.")
     if not target.parent.is_dir():
         raise SpecbenchError(f"no directory {target.parent} to write {target.name} to.")
     begin, between, end = ("[\n", ",\n", "\n]\n") if name.endswith(ARRAY) else ("", "\n", "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,10 +79,10 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise SpecbenchError(f"no workload file {path}. specbench's own are in workloads/ of its checkout.") from None
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise SpecbenchError(f"{path} is not whole, or not packed by gzip ({error}). Fetch it again.") from error
     except OSError as error:
-        raise SpecbenchError(f"cannot read {path} ({error.strerror}). Check its permissions.") from error
+        raise SpecbenchError(f"cannot read {path} ({error.strerror or error}). Check its permissions.") from error
 
 
 def _check_name(path: Path) -> None:

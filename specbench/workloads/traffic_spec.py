@@ -26,6 +26,9 @@ LARGEST_PEAK = 10.0
 LONGEST = 10_000_000
 """Tokens of a mean length: beyond any model, and a typo more than that would fill memory."""
 
+MOST_REQUESTS = 50_000_000
+"""That are drawn at once: some GB."""
+
 _BLOCK = 1 << 16
 _GRID = 60.0
 """Seconds between the points at which a day's rate is looked at; in between it is taken for a straight line."""
@@ -83,8 +86,14 @@ class TrafficSpec:
         """Requests of the first `duration_s` seconds after midnight; may be none where that is short.
 
         A renewal process with gamma gaps, whose clock runs at the rate of the hour (Cox and Lewis, 1966, on the change
-        of time): no gap is cut, so that rate and burstiness are those asked for.
+        of time): no gap is cut, so that rate and burstiness are those asked for. Raises SpecbenchError for more than
+        MOST_REQUESTS.
         """
+        if not self.rate * duration_s <= MOST_REQUESTS:
+            raise SpecbenchError(
+                f"{self.rate:g} requests per second for {duration_s:,.0f} s are more than can be drawn "
+                f"({MOST_REQUESTS:,}). Draw a shorter time: --duration."
+            )
         grid = np.linspace(0, duration_s, int(np.ceil(duration_s / _GRID)) + 1 if self.peak > 1 else 2)
         rates = self.rate_at(grid)
         expected = np.concatenate(([0.0], np.cumsum(np.diff(grid) * (rates[1:] + rates[:-1]) / 2)))

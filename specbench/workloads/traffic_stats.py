@@ -84,10 +84,12 @@ def _lengths(tokens: NDArray[np.int32]) -> LengthStats:
 
 
 def _over_time(arrival: NDArray[np.float64]) -> tuple[tuple[float, float, float], ...]:
-    """Bins of equal width but the last, which ends with the traffic."""
+    """Bins of equal width but the last, which ends with the traffic and is half as wide at least: in the moment before
+    the end there always is a request, and its rate would be any.
+    """
     span = float(arrival[-1])
     width = next((w for w in _WIDTHS if span <= w * MOST_BINS), _WIDTHS[-1] * np.ceil(span / _WIDTHS[-1] / MOST_BINS))
-    edges = np.append(np.arange(0, span, width), span)
+    edges = np.append(np.arange(0, max(span - width / 2, span / 2), width), span)
     counts, _ = np.histogram(arrival, edges)
     return tuple(
         (float(begin), float(end), float(count / (end - begin)))

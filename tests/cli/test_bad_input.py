@@ -86,6 +86,11 @@ MISTAKES = {
     "workload show of nothing": (("workload", "show", "nowhere.jsonl"), "no workload file nowhere.jsonl"),
     "a server without a drafter": (("serve", "--method", "draft_model", "--gamma", "2"), "needs a drafter"),
     "a scenario on a device": (("serve", "--scenario", "x.yaml", "--device", "cuda"), "--device is the decoder's"),
+    "a server with kernels of another kind": (("serve", "--kernels", "on"), "--kernels=off or --kernels=auto"),
+    "a learning rate beyond all numbers": (
+        ("train", "medusa", "--output", "o", "--learning-rate", "1e308"),
+        "--learning-rate must be above 0 and at most 1; got 1e+308",
+    ),
     "a server with gamma 0": (("serve", "--method", "ngram"), "gamma must be at least 1"),
 }
 

@@ -126,7 +126,10 @@ def test_the_report_of_a_run_shows_the_plan_that_was_kept_with_it(tmp_path: Path
         ((*CATALOGUE, *TRAFFIC, "--method", "eagle9"), "--method: 'eagle9' is not known"),
         ((*CATALOGUE, *TRAFFIC, "--into-report"), "--into-report is for a plan from a RUN"),
         ((*CATALOGUE, *TRAFFIC, "--engineering-cost", "-1"), "--engineering-cost"),
-        ((*CATALOGUE, *TRAFFIC, "--horizon-months", "0"), "--horizon-months"),
+        ((*CATALOGUE, *TRAFFIC, "--gpu-count", "1000000000"), "--gpu-count: expected a number above 0"),
+        ((*CATALOGUE, "--traffic", ""), "no traffic in words"),
+        ((*CATALOGUE, "--traffic", "missing.csv"), "no trace missing.csv"),
+        ((*CATALOGUE, "--traffic", "~nobody-here/day.csv"), "there is no home directory ~nobody-here"),
         (("--model", "llama-3.3-70b", "--gpu", "H200", *TRAFFIC), "leave no room for a KV cache on H200"),
         ((RUN, *TRAFFIC, "--gpu-price", "1"), "several workloads"),
         ((RUN, *TRAFFIC, "--method", "eagle3"), "no such arm to plan with"),
@@ -139,6 +142,22 @@ def test_bad_input_is_one_sentence(arguments: tuple[object, ...], said: str) -> 
     assert isinstance(done.exception, SpecbenchError), done.output
     assert said in str(done.exception)
     assert "\n" not in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--peak-factor", "inf"),
+        ("--peak-factor", "nan"),
+        ("--horizon-months", "0"),
+        ("--horizon-months", "1e308"),
+        ("--max-batch-size", "1000000000"),
+    ],
+)
+def test_a_figure_that_nobody_means_is_refused_before_anything_is_reckoned(option: str, value: str) -> None:
+    done = plan(*CATALOGUE, *TRAFFIC, option, value, *FAST)
+    assert done.exit_code == 2
+    assert option in done.output
 
 
 def _keys(value: Any) -> set[str]:

@@ -57,8 +57,10 @@ def test_json_and_prometheus_of_a_fleet_by_the_catalogue(specbench: Any, tmp_pat
         ((*CATALOGUE, *TRAFFIC, "--router", "fastest"), "no router 'fastest'"),
         ((*CATALOGUE, *TRAFFIC, "--duration", "long"), "--duration: expected a time such as 500ms, 30s or 10m"),
         ((*CATALOGUE, *TRAFFIC, "--failures", "1h"), "--failures: expected two times, as in 24h,10m"),
+        ((*CATALOGUE, *TRAFFIC, "--failures", "1ms,1h"), "--failures: expected a minute or more between them"),
+        ((*CATALOGUE, *TRAFFIC, "--kv-tokens", "10"), "a cache of 10 tokens does not hold one block of 16"),
         ((*CATALOGUE, *TRAFFIC, "--policy", "none,oracle", "--prometheus", "x"), "give one with --policy"),
-        (("--model", "llama-3.3-70b", "--gpu", "H100", *TRAFFIC), "leave no room for a cache"),
+        (("--model", "llama-3.3-70b", "--gpu", "H100", *TRAFFIC), "leave no room for a KV cache"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments: tuple[object, ...], said: str, specbench: Any) -> None:
@@ -67,3 +69,9 @@ def test_bad_input_is_one_sentence(arguments: tuple[object, ...], said: str, spe
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert "Traceback" not in done.stderr
+
+
+def test_a_spread_without_end_is_refused_and_not_searched_for_ever(specbench: Any) -> None:
+    done = specbench("simulate", *CATALOGUE, *TRAFFIC, "--policy", "fixed:3", "--spread", "inf")
+    assert done.returncode == 2
+    assert "--spread" in done.stderr

@@ -115,3 +115,10 @@ def test_traffic_in_words_is_drawn(tmp_path):
         run(app, ["traffic", words, "--duration", "soon"], catch_exceptions=False)
     with pytest.raises(SpecbenchError, match=r"no trace trace\.csv, and no traffic in words either"):
         run(app, ["traffic", "trace.csv"], catch_exceptions=False)
+
+
+def test_what_cannot_be_meant_of_words_is_refused():
+    words = "20 req/s, prompt 800, output 250"
+    with pytest.raises(SpecbenchError, match="--format and --time-unit are for traces alone"):
+        run(app, ["traffic", words, "--time-unit", "ms"], catch_exceptions=False)
+    assert run(app, ["traffic", words, "--seed", "-1"]).exit_code == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from specbench.decoder.engine import Engine
+from specbench.decoder.load import load_engine
+from specbench.decoder.sampling import SamplingParams
 from specbench.train.draft_files import write_reduced
 
 sys.path.append(str(Path(__file__).parent))
@@ -105,3 +109,35 @@ def reduced(pruned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     tensors = {name: tensor for name, tensor in state.items() if not name.startswith(("model.embed", "lm_head"))}
     write_reduced(directory, tensors, torch.tensor([t for t in range(258) if t % 3]), pruned)
     return directory
+
+
+@pytest.fixture(scope="module")
+def engine(target: Path, pruned: Path, reduced: Path) -> Callable[..., Engine]:
+    """An engine over the tiny target; `self` is the target as its own draft, `pruned` its layer-pruned copy, `reduced`
+    that with a head for a part of the vocabulary."""
+    drafters = {"none": None, "ngram": None, "suffix": None, "self": target, "pruned": pruned, "reduced": reduced}
+
+    def make(method: str = "none", gamma: int = 0, **settings: Any) -> Engine:
+        drafter = drafters[method]
+        return load_engine(
+            target,
+            method="draft_model" if drafter else method,
+            gamma=gamma,
+            drafter=drafter,
+            **{"max_model_len": 64, **settings},
+        )
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def plain(engine: Callable[..., Engine]) -> Callable[..., dict[str, list[int]]]:
+    """Tokens of plain decoding, one request at a time."""
+    from asking import requests
+    from driving import run, tokens
+
+    @cache
+    def decode(*params: SamplingParams, **settings: Any) -> dict[str, list[int]]:
+        return tokens(run(engine(max_batch_size=1, **settings), requests(*params)))
+
+    return decode

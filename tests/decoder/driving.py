@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import torch
+
 from specbench.decoder.batch import Batch
+from specbench.decoder.cache import KVCache
 from specbench.decoder.drafters.base import Draft
 from specbench.decoder.engine import Engine
+from specbench.decoder.models.prefill import prefill
 from specbench.decoder.request import Request, StepOutput
 
 
@@ -25,6 +29,21 @@ def run(engine: Engine, requests: Iterable[Request]) -> dict[str, list[StepOutpu
 
 def tokens(outputs: dict[str, list[StepOutput]]) -> dict[str, list[int]]:
     return {id: [token for step in steps for token in step.token_ids] for id, steps in outputs.items()}
+
+
+def assert_cache_is_a_fresh_prefill(engine: Engine) -> None:
+    """Every live row holds, below its newest token, what running its tokens from scratch would leave there."""
+    for row, sequence in enumerate(engine._rows):
+        if sequence is None:
+            continue
+        length = len(sequence.tokens) - 1
+        fresh = KVCache(engine.target.config, 1, engine.cache.slots, torch.float32, torch.device("cpu"))
+        with torch.inference_mode():
+            prefill(engine.target, fresh, 0, sequence.tokens[:length], logits=0)
+        assert engine.cache.positions[row, :length].tolist() == list(range(length))
+        torch.testing.assert_close(
+            engine.cache.entries[:, row, :length], fresh.entries[:, 0, :length], atol=1e-4, rtol=1e-4
+        )
 
 
 class Watched:

@@ -12,8 +12,9 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from specbench.decoder import load
+from specbench.decoder import kernels, load
 from specbench.decoder.load import eos_token_ids, load_engine, resolve_dtype
+from specbench.decoder.verifier import Verifier
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -37,6 +38,24 @@ def test_settings_reach_the_engine(target: Path, pruned: Path) -> None:
     assert engine.drafter.kv_bytes_per_token == engine.cache.bytes_per_token // 2
 
 
+@pytest.mark.parametrize("drafter", ["none", "pruned"])
+def test_kernels_are_used_where_they_are_asked_for_and_can_run(
+    target: Path, pruned: Path, monkeypatch: pytest.MonkeyPatch, drafter: str
+) -> None:
+    pytest.importorskip("triton")
+    drafting = {"method": "draft_model", "gamma": 2, "drafter": pruned} if drafter == "pruned" else {}
+
+    def on_kernels(**asked: Any) -> set[bool]:
+        engine = load_engine(target, **drafting, **asked)
+        models = [engine.target, *([engine.drafter.model] if drafting else [])]  # type: ignore[attr-defined]
+        return {*(model.on_kernels for model in models), type(engine._verifier) is not Verifier}
+
+    assert on_kernels(kernels="auto") == {False}  # on a CPU
+    monkeypatch.setattr(kernels, "usable", lambda device, dtype: True)
+    assert on_kernels() == {False}
+    assert on_kernels(kernels="auto") == {True}
+
+
 def test_the_model_length_is_the_models_own_where_none_is_asked_for(target: Path) -> None:
     assert load_engine(target).max_model_len == 256
 
@@ -52,6 +71,10 @@ def test_the_model_length_is_the_models_own_where_none_is_asked_for(target: Path
         ),
         ({"method": "draft_model", "gamma": 1}, "needs the directory of a draft model"),
         ({"dtype": "int3"}, "unknown dtype 'int3'. Choose from: auto, float32"),
+        ({"device": "gpu"}, "unknown device 'gpu'. Choose from: cpu, cuda"),
+        ({"device": "meta"}, "unknown device 'meta'"),
+        ({"device": "cuda:99"}, "sees no device cuda:99 here"),
+        ({"kernels": "on"}, "unknown use of kernels 'on'. Choose from: off, auto"),
         ({"max_model_len": 257}, r"max_model_len must be 2\.\.256"),
         ({"max_batch_size": 0}, "max_batch_size must be at least 1"),
     ],

@@ -60,6 +60,7 @@ def test_it_serves_what_was_asked_for_and_ends_on_sigterm_in_the_middle_of_work(
         with urlopen(f"{url}/server_info", timeout=PATIENCE) as answer:
             info = json.load(answer)
         expected = {"method": "ngram", "gamma": 2, "verification": "coupled", "device": "cpu", "dtype": "float32"}
+        assert info["kernels"] is False
         assert info | expected | {"max_model_len": 64, "max_batch_size": 8, "threads": 1} == info
         chat = ask(f"{url}/v1/chat/completions", messages=[{"role": "user", "content": "hi"}], max_tokens=5)
         assert chat["model"] == "tiny"

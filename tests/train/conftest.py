@@ -1,12 +1,15 @@
-"""Prompts to train on."""
+"""Prompts to train on; what stands beside this file can be imported."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+
+sys.path.append(str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from counting import accepted_steps
 
-from specbench.decoder.cache import KVCache
 from specbench.decoder.config import ModelConfig
 from specbench.decoder.load import load_engine
 from specbench.decoder.models.llama import Llama
-from specbench.decoder.models.prefill import prefill
-from specbench.decoder.request import Request
-from specbench.decoder.sampling import SamplingParams
 from specbench.errors import SpecbenchError
 from specbench.train import loop
-from specbench.train.batches import TrainingBatch
 from specbench.train.chat import ChatFormat
 from specbench.train.data import Shards, record_prompts
 from specbench.train.head_files import LAYER_PREFIXES, Layout, head_tensors, write_head
 from specbench.train.heads import TrainedHead, head_loss, recorded_taps, train_head
 from specbench.train.loop import TrainSettings, held_out
-from specbench.train.record import Record
 from specbench.train.vocabulary import coverage, draft_vocabulary
 from specbench.workloads import load_workload
 
@@ -59,14 +53,6 @@ def test_training_raises_the_acceptance_of_records_that_it_did_not_see(
     assert acceptance(trained) > acceptance(untrained) + 0.1
 
 
-def unrounded(model: Llama, record: Record) -> Record:
-    """With float32 features: the stored ones are rounded to bfloat16, and then near ties are decided otherwise."""
-    cache = KVCache(model.config, 1, 256, model.dtype, model.device)
-    hidden = prefill(model, cache, 0, record.tokens[:-1].tolist(), logits=0, taps=recorded_taps(8)).hidden
-    assert hidden is not None
-    return replace(record, hidden=hidden[0])
-
-
 @pytest.mark.parametrize("layout", LAYER_PREFIXES)
 def test_the_engine_accepts_what_training_counted_as_accepted(
     tiny_target: Path, shards: Shards, trained: TrainedHead, layout: Layout, tmp_path: Path
@@ -77,30 +63,9 @@ def test_the_engine_accepts_what_training_counted_as_accepted(
     module.head = module.head.half().float()
     write_head(tmp_path, head_tensors(module.state_dict()), trained.token_ids, tiny_target, layout, "tiny")
     engine = load_engine(tiny_target, method="eagle3", gamma=GAMMA, drafter=tmp_path, max_model_len=256)
-    model = Llama.from_directory(tiny_target, torch.float32, torch.device("cpu"))
-    compared = 0
-    for index in range(len(shards)):
-        record = shards[index]
-        prompt = record.tokens[: record.prompt_length].tolist()
-        engine.add(Request("r", prompt, SamplingParams(temperature=0.0, max_tokens=record.answer_length)))
-        outputs = []
-        while engine.has_work:
-            outputs += engine.step()
-        if [token for output in outputs for token in output.token_ids] != record.tokens[len(prompt) :].tolist():
-            continue  # this answer was sampled
-        with torch.no_grad():
-            steps = module(TrainingBatch.of([unrounded(model, record)], torch.device("cpu")), GAMMA)
-        # hits[j][i]: chain i's draft j is the recorded token; chain 0 drafts the second token of the answer
-        hits = [step.hits.tolist() for step in steps]
-        emitted = 1
-        for output in outputs[1:]:
-            expected = 0
-            while expected < output.drafted and hits[expected][emitted - 1]:
-                expected += 1
-            assert output.accepted == expected
-            emitted += len(output.token_ids)
-            compared += 1
-    assert compared > 50
+    steps = accepted_steps(engine, module, shards)
+    assert len(steps) > 50
+    assert all(accepted == counted for accepted, counted in steps)
 
 
 @pytest.mark.parametrize("layout", LAYER_PREFIXES)

@@ -115,3 +115,23 @@ def test_what_cannot_be_written_is_one_sentence(out: str, to: str, said: str, tm
     with pytest.raises(SpecbenchError, match=said):
         convert(path, tmp_path / out, to)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_directory_is_not_written_to_and_a_category_that_nothing_has_is_named(tmp_path: Path) -> None:
+    path, folder = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    path.write_text('{"prompt": "Hi"}\n')
+    folder.mkdir()
+    with pytest.raises(SpecbenchError, match=r"out\.jsonl is a directory"):
+        convert(path, folder, "vllm")
+    with pytest.raises(SpecbenchError, match="no prompt of category 'x' to write as vllm"):
+        convert(path, tmp_path / "new.jsonl", "vllm", category="x")
+
+
+def test_a_file_is_not_written_over_itself(tmp_path: Path) -> None:
+    """What the other format does not keep would be lost for good."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"prompt": "one", "max_tokens": 7}\n')
+    (tmp_path / "b.jsonl").symlink_to(path)
+    with pytest.raises(SpecbenchError, match="is what is read"):
+        convert(path, tmp_path / "b.jsonl", "sharegpt")
+    assert "max_tokens" in path.read_text()

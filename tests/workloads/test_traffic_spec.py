@@ -114,3 +114,8 @@ def test_arrivals_follow_the_hour() -> None:
         expected = spec.rate_at(times).mean() * (end - begin) * 3600
         counted = ((traffic.arrival >= begin * 3600) & (traffic.arrival < end * 3600)).sum()
         assert counted == pytest.approx(expected, abs=5 * np.sqrt(expected) + 5)
+
+
+def test_more_than_memory_holds_is_not_drawn() -> None:
+    with pytest.raises(SpecbenchError, match=r"more than can be drawn .*--duration"):
+        parse_traffic_spec("1e6 req/s, prompt 8, output 2").draw(np.random.default_rng(0), 3600.0)

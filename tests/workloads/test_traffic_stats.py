@@ -45,6 +45,12 @@ def test_few_bins_without_gaps_hold_every_request_once(times: list[float]) -> No
     assert sum((end - begin) * rate for begin, end, rate in bins) == pytest.approx(len(traffic))
 
 
+@pytest.mark.parametrize("end", [100.001, 102.4, 102.6, 104.999])
+def test_the_moment_before_the_end_is_not_the_busiest(end: float) -> None:
+    stats = traffic_stats(made(*range(int(end) + 1), end))
+    assert 1 <= stats.busiest_requests_per_s < 2
+
+
 @pytest.mark.parametrize("arrival", [(), (0.0,), (0.0, 0.0)])
 def test_what_has_no_rate_is_refused(arrival: tuple[float, ...]) -> None:
     with pytest.raises(SpecbenchError, match="fewer than two requests at different times"):

@@ -7,14 +7,15 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import specbench.decoder.gpu_check
-from specbench.decoder.gpu_check.exactness import Check, exactness
+from specbench.decoder.gpu_check.exactness import Check, exactness, ways
 from specbench.decoder.gpu_check.figures import Figure
 from specbench.decoder.gpu_check.kernels import CHECKS, kernel_checks, kernel_times
 from specbench.decoder.gpu_check.machine import describe
@@ -78,15 +79,20 @@ def gpu_check(device: torch.device, *, tiny: bool, minutes: float) -> dict[str, 
 def _measure(run: _Run, pair: Pair, device: torch.device, scale: Scale) -> None:
     dtype = torch.bfloat16
 
-    def ours() -> Iterator[Figure]:
-        target, drafter = (random_llama(shape, dtype, device) for shape in (pair.target_shape, pair.drafter_shape))
+    def ours(pair: Pair, *, on_kernels: bool) -> Iterator[Figure]:
+        shapes = (pair.target_shape, pair.drafter_shape)
+        target, drafter = (random_llama(shape, dtype, device, on_kernels=on_kernels) for shape in shapes)
         with torch.inference_mode():
             yield from passes(pair, target, scale)
-            yield from accepts(pair, target, scale)
+            if not on_kernels:  # these are timed with the kernels themselves
+                yield from accepts(pair, target, scale)
             yield from drafts(pair, drafter, scale)
             yield from decoding(pair, target, drafter, scale)
 
-    run.measure(pair.target, ours)
+    for on_kernels in ways(device):
+        how = ", on kernels" if on_kernels else ""
+        named = replace(pair, target=pair.target + how, drafter=pair.drafter + how)
+        run.measure(named.target, partial(ours, named, on_kernels=on_kernels))
     run.measure(f"{pair.target}, transformers", lambda: generate(pair, dtype, device, scale))
     if device.type == "cuda":
         torch.cuda.empty_cache()

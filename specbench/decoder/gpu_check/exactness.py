@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from specbench.decoder import noise
+from specbench.decoder import kernels, noise
 from specbench.decoder.cache import KVCache
 from specbench.decoder.gpu_check.engines import make_engine, prompts, run, tokens
 from specbench.decoder.gpu_check.models import MARKOV, SMALL, SMALL_DRAFT, random_llama
@@ -46,17 +47,18 @@ def check_noise(device: torch.device) -> Check:
     return Check("noise", same, f"{here.numel():,} uniform numbers {'equal' if same else 'DIFFER from'} the CPU's")
 
 
-def check_greedy(device: torch.device, dtype: torch.dtype, requests: int) -> list[Check]:
-    """Greedy outputs of each method against plain decoding: the same tokens but for near ties.
+def check_greedy(device: torch.device, dtype: torch.dtype, requests: int, *, on_kernels: bool = False) -> list[Check]:
+    """Greedy outputs of each method against plain decoding in PyTorch: the same tokens but for near ties.
 
     In float32 a difference at more than 0.001 nats is a bug; in bfloat16 differences are counted, and one at more than
     0.25 nats is a bug.
     """
-    target, draft = (random_llama(shape, dtype, device, fading=True) for shape in (SMALL, SMALL_DRAFT))
+    target, draft = _models(SMALL, SMALL_DRAFT, dtype, device, on_kernels=on_kernels)
     texts = prompts(requests, 33, SMALL["vocab_size"])
     params = SamplingParams(temperature=0.0, max_tokens=64, ignore_eos=True, logprobs=ALTERNATIVES)
     length = 33 + 64
-    plain = run(make_engine(target, rows=8, length=length), texts, params)
+    in_pytorch = random_llama(SMALL, dtype, device, fading=True)
+    plain = run(make_engine(in_pytorch, rows=8, length=length), texts, params)
     found = []
     for name, drafter in (("ngram", "ngram"), ("draft_model", draft)):
         engine = make_engine(target, drafter, gamma=GAMMA, rows=8, length=length)
@@ -66,7 +68,7 @@ def check_greedy(device: torch.device, dtype: torch.dtype, requests: int) -> lis
         kind = str(dtype).removeprefix("torch.")
         found.append(
             Check(
-                f"greedy {name} {kind}",
+                _name(f"greedy {name} {kind}", on_kernels=on_kernels),
                 worst <= NEAR_TIE[dtype],
                 f"{len(margins)} of {len(texts)} outputs differ from plain decoding's"
                 f"{f', at {worst:.4f} nats at most' if margins else ''}; "
@@ -88,9 +90,9 @@ def _margin(plain: list[StepOutput], other: list[StepOutput]) -> float | None:
     return None
 
 
-def check_coupled(device: torch.device, requests: int) -> Check:
+def check_coupled(device: torch.device, requests: int, *, on_kernels: bool = False) -> Check:
     """Under coupled verification a seed gives the same sampled tokens with and without a drafter."""
-    target, draft = (random_llama(shape, torch.float32, device, fading=True) for shape in (SMALL, SMALL_DRAFT))
+    target, draft = _models(SMALL, SMALL_DRAFT, torch.float32, device, on_kernels=on_kernels)
     texts = prompts(requests, 33, SMALL["vocab_size"])
     params = SamplingParams(temperature=1.0, max_tokens=48, ignore_eos=True)
     settings: dict[str, Any] = {"rows": 8, "length": 33 + 48, "verification": "coupled"}
@@ -98,25 +100,25 @@ def check_coupled(device: torch.device, requests: int) -> Check:
     other = run(make_engine(target, draft, gamma=GAMMA, **settings), texts, params)
     differing = sum(tokens(a) != tokens(b) for a, b in zip(plain, other, strict=True))
     # A draw p / E can tie to the last bits as logits can: one request in hundreds.
-    return Check(
-        "coupled sampling", differing <= 1, f"{differing} of {len(texts)} sampled outputs differ by the drafter"
-    )
+    detail = f"{differing} of {len(texts)} sampled outputs differ by the drafter"
+    return Check(_name("coupled sampling", on_kernels=on_kernels), differing <= 1, detail)
 
 
-def check_distribution(device: torch.device, requests: int) -> list[Check]:
+def check_distribution(device: torch.device, requests: int, *, on_kernels: bool = False) -> list[Check]:
     """Second and third tokens under rejection sampling against the target's own probabilities, enumerated (G-test)."""
-    target = random_llama(MARKOV, torch.float32, device, spread=1.5, fading=True)
-    draft = random_llama({**MARKOV, "num_hidden_layers": 1}, torch.float32, device, spread=1.5, fading=True)
+    shapes = MARKOV, {**MARKOV, "num_hidden_layers": 1}
+    target, draft = _models(*shapes, torch.float32, device, spread=1.5, on_kernels=on_kernels)
     prompt, params = [3, 1, 4, 1, 5], SamplingParams(temperature=0.8, max_tokens=3, ignore_eos=True)
     engine = make_engine(target, draft, gamma=2, rows=64, length=16)
     drawn = torch.tensor([tokens(outputs) for outputs in run(engine, [prompt] * requests, params)])
-    exact = _enumerate(target, prompt, params.temperature)
+    in_pytorch = random_llama(MARKOV, torch.float32, device, spread=1.5, fading=True)
+    exact = _enumerate(in_pytorch, prompt, params.temperature)
     checks = []
     for place, name in ((1, "second"), (2, "third")):
         expected = exact.sum([axis for axis in range(3) if axis != place]).double()
         p = _g_test(torch.bincount(drawn[:, place], minlength=len(expected)).double(), expected * requests)
         detail = f"{name} tokens of {requests:,} requests against their enumerated probabilities: p = {p:.2g}"
-        checks.append(Check(f"distribution of the {name} token", p > LEAST_P, detail))
+        checks.append(Check(_name(f"distribution of the {name} token", on_kernels=on_kernels), p > LEAST_P, detail))
     return checks
 
 
@@ -146,12 +148,32 @@ def _g_test(counts: Tensor, expected: Tensor) -> float:
 
 
 def exactness(device: torch.device, *, tiny: bool) -> list[Callable[[], Check | list[Check]]]:
-    """All of the above, each to be called by itself."""
+    """All of the above, each to be called by itself: in PyTorch, and again on the kernels where these run."""
     requests, draws = (6, 512) if tiny else (48, 4_096)
-    return [
-        lambda: check_noise(device),
-        lambda: check_greedy(device, torch.float32, requests),
-        lambda: check_greedy(device, torch.bfloat16, requests),
-        lambda: check_coupled(device, requests),
-        lambda: check_distribution(device, draws),
-    ]
+    checks: list[Callable[[], Check | list[Check]]] = [lambda: check_noise(device)]
+    for on_kernels in ways(device):
+        checks += [
+            partial(check_greedy, device, torch.float32, requests, on_kernels=on_kernels),
+            partial(check_greedy, device, torch.bfloat16, requests, on_kernels=on_kernels),
+            partial(check_coupled, device, requests, on_kernels=on_kernels),
+            partial(check_distribution, device, draws, on_kernels=on_kernels),
+        ]
+    return checks
+
+
+def ways(device: torch.device) -> tuple[bool, ...]:
+    """Whether on kernels: the ways of decoding that there are on this device."""
+    return (False, True) if kernels.usable(device, torch.bfloat16) else (False,)
+
+
+def _models(
+    target: dict[str, Any], draft: dict[str, Any], dtype: torch.dtype, device: torch.device, **how: Any
+) -> tuple[Llama, Llama]:
+    def make(shape: dict[str, Any]) -> Llama:
+        return random_llama(shape, dtype, device, fading=True, **how)
+
+    return make(target), make(draft)
+
+
+def _name(check: str, *, on_kernels: bool) -> str:
+    return f"{check}, on kernels" if on_kernels else check

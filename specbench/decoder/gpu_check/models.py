@@ -120,9 +120,15 @@ def _kind(name: str) -> str:
 
 
 def random_llama(
-    shape: dict[str, Any], dtype: torch.dtype, device: torch.device, spread: float = 1.0, fading: bool = False
+    shape: dict[str, Any],
+    dtype: torch.dtype,
+    device: torch.device,
+    spread: float = 1.0,
+    fading: bool = False,
+    on_kernels: bool = False,
 ) -> Llama:
     """The same names have the same weights, so a shape with fewer layers is a pruned copy: a drafter that is often
     right.
     """
-    return Llama(ModelConfig.from_fields(shape), RandomWeights(shape, dtype, device, spread, fading), dtype, device)
+    weights = RandomWeights(shape, dtype, device, spread, fading)
+    return Llama(ModelConfig.from_fields(shape), weights, dtype, device, on_kernels=on_kernels)

@@ -6,6 +6,7 @@ memory. No layout is best everywhere, so there is a rule by size and precision b
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import torch
@@ -48,11 +49,11 @@ _SMALL = 2**20
 """float32 weights below this many elements are quickest by columns at one row, and packed ones above it at several."""
 
 
-class Unfused:
+class Unfused(ABC):
     """What follows a product, where its kernel cannot do it."""
 
-    def __call__(self, x: Tensor) -> Tensor:
-        raise NotImplementedError
+    @abstractmethod
+    def __call__(self, x: Tensor) -> Tensor: ...
 
     def plus(self, x: Tensor, residual: Tensor) -> Tensor:
         return self(x).add_(residual)

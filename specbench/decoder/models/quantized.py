@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from specbench.decoder.models import QUANTIZATIONS
 from specbench.decoder.models.linear import Linear, Unfused, linear, size_of
 
 GROUP = 32
@@ -67,6 +68,3 @@ def forms(quantization: str | None, device: torch.device) -> tuple[Callable[...,
     if device.type != "cpu":
         raise ValueError(f"quantization {quantization} is for the CPU alone in this decoder. Leave it out on {device}.")
     return (int4 if quantization == "int4" else Int8Linear), Int8Linear
-
-
-QUANTIZATIONS = ("int8", "int4")

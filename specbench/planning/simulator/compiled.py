@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,7 +37,7 @@ else:
 
     def _made(function: _Function, inline: bool) -> _Function:
         """Kept in the cache directory, so that it is compiled once and not in every process."""
-        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(_PLACE)
+        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(_place())
         try:
             made: _Function = numba.njit(cache=True, error_model="numpy", forceinline=inline)(function)
         finally:
@@ -44,6 +45,7 @@ else:
         return made
 
 
+@cache
 def _place() -> Path:
     """One for each state of the sources: machine code holds that of the functions it calls, and numba looks at the
     file of the caller alone.
@@ -53,6 +55,3 @@ def _place() -> Path:
     for source in (file for folder in folders for file in sorted(folder.glob("*.py"))):
         digest.update(source.read_bytes())
     return cache_dir() / "simulator" / digest.hexdigest()[:16]
-
-
-_PLACE = _place()

@@ -106,7 +106,6 @@ def begin_step(engine: Engine, state: State, counted: Tally, r: int, now: float)
         decoding,
         tokens - decoding,
         suspended if rule.largest > 0 else 0,
-        state.load[r] - replica.running,
     )
     return True
 

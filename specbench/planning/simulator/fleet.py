@@ -69,6 +69,10 @@ class Replica:
         for name in ("max_batch_size", "token_budget", "kv_tokens", "block_tokens"):
             if getattr(self, name) < 1:
                 raise SpecbenchError(f"{name.replace('_', ' ')} must be 1 or more; got {getattr(self, name)}.")
+        if self.blocks < 1:
+            raise SpecbenchError(
+                f"a cache of {self.kv_tokens} tokens does not hold one block of {self.block_tokens} tokens."
+            )
         if self.token_budget < (needed := self.max_batch_size * (largest + 1)):
             raise SpecbenchError(
                 f"a pass of {self.token_budget} tokens has no room for {self.max_batch_size} sequences that verify "

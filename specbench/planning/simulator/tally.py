@@ -52,7 +52,6 @@ class Tally(NamedTuple):
     sums: their latencies, seconds [metric, batch]
     course: sums by column, interval by interval, from 0 on
     course_ttft, course_tpot: requests by latency and the interval in which they arrived
-    waiting: most requests that waited in one queue, by interval
     limits: seconds of TTFT, TPOT and E2E that a well served request keeps
     start, end: seconds between which things count, the start where an interval begins;  interval: seconds
     """
@@ -62,7 +61,6 @@ class Tally(NamedTuple):
     course: Floats
     course_ttft: NDArray[np.int32]
     course_tpot: NDArray[np.int32]
-    waiting: NDArray[np.int64]
     limits: Floats
     start: float
     end: float
@@ -82,7 +80,6 @@ def empty(start: float, end: float, interval: float, limits: Floats) -> Tally:
         np.zeros((intervals, COLUMNS)),
         np.zeros((intervals, BINS), np.int32),
         np.zeros((intervals, BINS), np.int32),
-        np.zeros(intervals, np.int64),
         limits,
         start,
         end,
@@ -107,13 +104,12 @@ def add(tally: Tally, time: float, column: int, amount: float) -> None:
 @compiled
 def add_step(
     tally: Tally, time: float, seconds: float, sequences: int, blocks: int, read: float, decoded: int, drafted: float,
-    suspended: int, waiting: int,
+    suspended: int,
 ) -> None:  # fmt: skip
-    """A step of a replica begins. blocks: of its cache that are taken;  waiting: requests in its queue"""
+    """A step of a replica begins. blocks: of its cache that are taken"""
     if time >= tally.end:
         return
-    interval = _interval(tally, time)
-    row = tally.course[interval]
+    row = tally.course[_interval(tally, time)]
     row[STEPS] += 1
     row[BUSY] += seconds
     row[SEQUENCES] += seconds * sequences
@@ -122,8 +118,6 @@ def add_step(
     row[DECODED] += decoded
     row[DRAFTED] += drafted
     row[SUSPENDED] += suspended
-    if waiting > tally.waiting[interval]:
-        tally.waiting[interval] = waiting
 
 
 @compiled

@@ -8,15 +8,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from specbench.analysis.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR
 from specbench.errors import SpecbenchError
 from specbench.store.run import RunStore
 from specbench.workloads.traffic import Traffic
-from specbench.workloads.traffic_spec import TrafficSpec
+from specbench.workloads.traffic_spec import SECONDS_PER_MONTH, TrafficSpec
 
 Lengths = NDArray[np.int32]
 
-SECONDS_PER_MONTH = HOURS_PER_MONTH * SECONDS_PER_HOUR
 WINDOW = 300.0
 """Seconds over which a trace's peak is taken: shorter ones show chance, longer ones hide the peak."""
 _LEAST_WINDOWS = 10

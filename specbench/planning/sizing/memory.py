@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specbench.errors import SpecbenchError
+from specbench.hardware.catalogue import Gpu
 from specbench.planning.shape import ModelShape
 
 _USED = 0.9
 """Share of the memory that engines take."""
 _RESERVE = 3 * 2**30
 """Bytes per GPU for activations, CUDA graphs and the input embedding."""
+
+NOT_SAID = 10**9
+"""Tokens of a cache that no one knows the size of: it is never the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +54,18 @@ def kv_tokens(shape: ModelShape, drafter: DrafterSize, memory: float, count: int
     """
     room = count * (_USED * memory - _RESERVE) - weight_bytes(shape) - drafter.weights
     return int(room / (shape.kv_bytes_per_token + drafter.kv_bytes_per_token))
+
+
+def cache_tokens(shape: ModelShape, method: str, gpu: Gpu, count: int) -> int:
+    """The same beside what is usual for a method. Raises SpecbenchError where there is no room for a token."""
+    drafter = drafter_size(method, shape)
+    tokens = kv_tokens(shape, drafter, gpu.memory, count)
+    if tokens < 1:
+        beside = " and the drafter" if drafter.weights else ""
+        where = f"{count} × {gpu.name}" if count > 1 else gpu.name
+        raise SpecbenchError(
+            f"the weights ({weight_bytes(shape) / 2**30:.0f} GiB){beside} leave no room for a KV cache on {where} "
+            f"({count * gpu.memory / 2**30:.0f} GiB): more GPUs to a replica (--gpu-count), or fewer bits (--dtype "
+            "fp8)."
+        )
+    return tokens

@@ -6,16 +6,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from specbench.planning.cells import AT_ONCE
-from specbench.planning.simulator import Acceptance, Fleet, Outcome, Replica, simulate
+from specbench.planning.simulator import Fleet, Outcome, Replica, simulate
+from specbench.planning.simulator.from_known import fitted_replica
+from specbench.planning.simulator.spread import USUAL
 from specbench.planning.sizing.case import Case
 from specbench.planning.sizing.demand import Demand
 from specbench.planning.sizing.services import largest_gamma
 from specbench.planning.sizing.shifts import Shifts
 from specbench.schedule import PREFIX
-
-REQUESTS_DIFFER = 0.5
-"""Standard deviation of acceptance from request to request, in logits: one at 0.7 on average has 0.59 to 0.79."""
 
 PRECISION = 0.02
 """Up to which factor a capacity is searched."""
@@ -78,23 +76,13 @@ class Trial:
 
 def replica_of(case: Case, arm: int) -> Replica:
     """arm: 0 without speculation, 1 with it"""
-    fit, schedule = case.fit, case.schedules[arm]
-    _, method = case.arm
-    first, later, slope = (float(value) for value in fit.model.acceptance(fit.theta, case.arm))
-    return Replica(
-        model=fit.model.shape,
-        machine=fit.model.machine,
-        efficiency=fit.model.engine(fit.theta),
-        drafting=fit.model.drafting(fit.theta, method),
-        acceptance=Acceptance(first, later, slope, REQUESTS_DIFFER),
+    schedule = case.schedules[arm]
+    return replace(
+        fitted_replica(case.fit, case.arm, case.drafted_share, USUAL),
         policy=f"{PREFIX}{schedule}" if schedule else "none",
         max_batch_size=case.max_batch_size,
         token_budget=max(_TOKEN_BUDGET, case.max_batch_size * (largest_gamma(schedule) + 1)),
         kv_tokens=case.kv_tokens[arm],
-        at_once=method in AT_ONCE,
-        drafted_share=case.drafted_share,
-        # A fit has seen what prompts cost among decoding sequences; of a prior nobody knows chunks.
-        chunked=not case.fit.observations,
     )
 
 

@@ -11,14 +11,12 @@ from specbench.hardware.catalogue import Gpu
 from specbench.planning.machine import Machine
 from specbench.planning.shape import ModelShape
 from specbench.planning.sizing.known import Known
-from specbench.planning.sizing.memory import drafter_size, kv_tokens, weight_bytes
+from specbench.planning.sizing.memory import NOT_SAID, cache_tokens
 from specbench.planning.sizing.target import with_weights
 
 GIVEN = "as given"
 _PRICE_RANGE = 1.3
 """How far a given price may move: another contract, another year."""
-_NOT_SAID = 10**9
-"""Tokens of a cache that no one knows the size of: it is never the limit."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +41,10 @@ class Site:
         if self.is_measured(known) and known.kv_tokens is not None:
             return known.kv_tokens
         if self.gpu is None:
-            return _NOT_SAID, _NOT_SAID
-        count, memory = self.machine.count, self.gpu.memory
-        plain, speculative = (
-            kv_tokens(self.shape, drafter_size(method, self.shape), memory, count) for method in ("none", known.arm[1])
-        )
-        if speculative < 1:
-            beside = " and the drafter" if plain >= 1 else ""
-            raise SpecbenchError(
-                f"the weights ({weight_bytes(self.shape) / 2**30:.0f} GiB){beside} leave no room for a KV cache on "
-                f"{self.name} ({count * memory / 2**30:.0f} GiB): more GPUs to a replica (--gpu-count), or fewer bits "
-                "(--dtype fp8)."
-            )
-        return plain, speculative
+            return NOT_SAID, NOT_SAID
+        count = self.machine.count
+        plain = cache_tokens(self.shape, "none", self.gpu, count)
+        return plain, cache_tokens(self.shape, known.arm[1], self.gpu, count)
 
     def is_measured(self, known: Known) -> bool:
         model = known.fit.model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -291,13 +292,11 @@ def _whole(e: Estimate) -> str:
 
 def _range(e: Estimate, form: str, endless: str = "none") -> str:
     """`7 [6, 9]`. endless: stands for infinity; of replicas, that no number of them is enough"""
-    value, low, high = (endless if math.isinf(v) else f"{v:{form}}" for v in (e.value, e.low, e.high))
-    return value if value == low == high else f"{value} [{low}, {high}]"
+    return _between(e, lambda v: endless if math.isinf(v) else f"{v:{form}}")
 
 
 def _money(e: Estimate, currency: str) -> str:
-    value, low, high = (_amount(v) for v in (e.value, e.low, e.high))
-    return f"{value} {currency}" if value == low == high else f"{value} [{low}, {high}] {currency}"
+    return f"{_between(e, _amount)} {currency}"
 
 
 def _amount(value: float) -> str:
@@ -317,7 +316,11 @@ def _saved(value: float) -> str:
 
 
 def _tokens(e: Estimate) -> str:
-    value, low, high = ("never" if math.isinf(v) else _count(v) for v in (e.value, e.low, e.high))
+    return _between(e, lambda v: "never" if math.isinf(v) else _count(v))
+
+
+def _between(e: Estimate, shown: Callable[[float], str]) -> str:
+    value, low, high = (shown(v) for v in (e.value, e.low, e.high))
     return value if value == low == high else f"{value} [{low}, {high}]"
 
 

@@ -67,5 +67,8 @@ def _said(turn: Mapping[str, Any], place: str) -> str:
 
 
 def _extra(turn: Mapping[str, Any]) -> dict[str, Any]:
-    given = {"tools": turn.get("tools"), **(turn.get("extra") or {})}
+    extra = turn.get("extra") or {}
+    if not isinstance(extra, dict):
+        raise BadEntry(f'"extra" must be an object; got {kind(extra)}', "Correct it or leave it out")
+    given = {"tools": turn.get("tools"), **extra}
     return {name: passed_on(given[name], name) for name in PASSED_ON if given.get(name) is not None}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specbench.workloads.prompt import Prompt
 from specbench.workloads.readers.base import BadEntry
-from specbench.workloads.readers.entries import filled, kind
+from specbench.workloads.readers.entries import filled, kind, shown
 
 Message = Mapping[str, str]
 
@@ -74,7 +73,7 @@ def _message(value: object, place: str, index: int) -> Message:
         raise BadEntry(f"{place} must be an object with role and content; got {kind(value)}", "Remove the line")
     role = value.get("role") or value.get("from") or ("user", "assistant")[index % 2]
     if not isinstance(role, str) or role not in ROLES:
-        raise BadEntry(f"{place} has the role {json.dumps(role)[:40]}, which is not played here", "Remove the line")
+        raise BadEntry(f"{place} has the role {shown(role)}, which is not played here", "Remove the line")
     return {
         "role": ROLES[role],
         "content": _content(value.get("value") if value.get("content") is None else value["content"], place),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -32,14 +33,30 @@ def read_prompts(path: Path, prompt_of: Callable[[Entry, str], Prompt]) -> Itera
 
 def read_entries(path: Path) -> Iterator[tuple[int, Entry | Problem]]:
     """Each entry with its line, or its number where there are no lines. Blank lines are passed over."""
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         return _rows(path)
     return _elements(path) if _is_array(path) else _lines(path)
 
 
 def open_lines(path: Path) -> IO[bytes]:
     """The file's bytes, unpacked where it is packed by gzip."""
-    return cast("IO[bytes]", gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+    return cast("IO[bytes]", gzip.open(path, "rb")) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """A pyarrow.parquet.ParquetFile. Raises SpecbenchError where it is none, or broken, then or while it is read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            yield file
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the file system, not of what is in the file
+        reason = " ".join(str(error).split())[:200]
+        raise SpecbenchError(f"{path}: no Parquet file that can be read ({reason}). Fetch it again.") from error
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Entry | Problem]]:
@@ -78,19 +95,12 @@ def _elements(path: Path) -> Iterator[tuple[int, Entry | Problem]]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Entry | Problem]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            number = 0
-            for batch in file.iter_batches(PARQUET_ROWS):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield number, _entry(row)
-    except pa.ArrowInvalid as error:
-        reason = str(error).splitlines()[0]
-        raise SpecbenchError(f"{path}: no Parquet file that can be read ({reason}). Fetch it again.") from error
+    with open_parquet(path) as file:
+        number = 0
+        for batch in file.iter_batches(PARQUET_ROWS):
+            for row in batch.to_pylist():
+                number += 1
+                yield number, _entry(row)
 
 
 def text(entry: Entry, field: str) -> str | None:
@@ -143,6 +153,14 @@ def kind(value: object) -> str:
             return "a list"
         case _:
             return "an object"
+
+
+def shown(value: object) -> str:
+    """The beginning of a value as JSON has it, for a sentence; Parquet has values that JSON has not."""
+    try:
+        return json.dumps(value, default=str)[:40]
+    except RecursionError:
+        return "something of very many levels"
 
 
 def _decoded(line: bytes) -> object:

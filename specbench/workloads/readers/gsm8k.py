@@ -7,6 +7,7 @@ from typing import Any
 
 from specbench.workloads.prompt import Prompt
 from specbench.workloads.readers.base import BadEntry
+from specbench.workloads.readers.chat import user
 from specbench.workloads.readers.entries import required
 from specbench.workloads.reference import Reference, last_number
 
@@ -16,6 +17,4 @@ def prompt_of(entry: Mapping[str, Any], default_id: str) -> Prompt:
     question, answer = required(entry, "question"), required(entry, "answer")
     if (number := last_number(answer)) is None:
         raise BadEntry('"answer" ends in no number', "End it in #### and the number")
-    return Prompt(
-        default_id, messages=({"role": "user", "content": question},), reference=Reference((str(number),), "number")
-    )
+    return Prompt(default_id, messages=(user(question),), reference=Reference((str(number),), "number"))

@@ -8,7 +8,7 @@ from typing import Any
 
 from specbench.workloads.prompt import Prompt
 from specbench.workloads.readers.base import BadEntry
-from specbench.workloads.readers.entries import filled, kind, text
+from specbench.workloads.readers.entries import filled, kind, shown, text
 from specbench.workloads.reference import RULES, Reference
 
 _Form = tuple[str, Callable[[Any], bool]]
@@ -115,7 +115,7 @@ def _message(value: object, place: str) -> Mapping[str, str]:
 def _reference(entry: Mapping[str, Any]) -> Reference | None:
     rule = entry.get("score")
     if rule is not None and rule not in RULES:
-        raise BadEntry(f'"score" is {json.dumps(rule)[:40]}', f"Use {', '.join(RULES)}")
+        raise BadEntry(f'"score" is {shown(rule)}', f"Use {', '.join(RULES)}")
     if "reference" not in entry:
         if rule is not None:
             raise BadEntry('"score" has no "reference" to go by', "Add the right answer")
@@ -136,12 +136,13 @@ def passed_on(value: Any, field: str) -> Any:
     """A field of PASSED_ON, if it can be sent. Raises BadEntry."""
     form, holds = PASSED_ON[field]
     if not holds(value):
-        raise BadEntry(f'"{field}" must be {form}; got {json.dumps(value)[:40]}', "Correct it or leave it out")
+        raise BadEntry(f'"{field}" must be {form}; got {shown(value)}', "Correct it or leave it out")
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):
         raise BadEntry(
-            f'"{field}" holds NaN, Infinity or half of a surrogate pair, which no request can', "Write another value"
+            f'"{field}" holds NaN, Infinity or half of a surrogate pair, a date or too many levels: no request can',
+            "Write another value",
         ) from None
     return value
 
@@ -154,7 +155,7 @@ def limit(entry: Mapping[str, Any], field: str) -> int | None:
     # bool is an int in Python; nobody means 1 token by `true`.
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_TOKENS:
         raise BadEntry(
-            f'"{field}" must be a whole number from 1 to {MAX_TOKENS}; got {json.dumps(value)[:40]}',
+            f'"{field}" must be a whole number from 1 to {MAX_TOKENS}; got {shown(value)}',
             "Correct it or leave it out",
         )
     return value

@@ -6,18 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from specbench.workloads.prompt import Prompt
+from specbench.workloads.readers.base import BadEntry
 from specbench.workloads.readers.chat import question
-from specbench.workloads.readers.entries import required, text
+from specbench.workloads.readers.entries import kind, required, text
 from specbench.workloads.readers.jsonl import PASSED_ON, limit, passed_on
 
 
 def prompt_of(entry: Mapping[str, Any], default_id: str) -> Prompt:
     """See `FormatModule`."""
-    return asked(entry, text(entry, "id") or default_id)
+    return asked(entry, "the entry", text(entry, "id") or default_id)
 
 
-def asked(body: Mapping[str, Any], id: str) -> Prompt:
-    """The prompt in a request's body, without an answer that was begun. Raises BadEntry."""
+def asked(body: object, place: str, id: str) -> Prompt:
+    """The prompt in a request's body, without an answer that was begun. Raises BadEntry naming its place."""
+    if not isinstance(body, dict):
+        raise BadEntry(f"{place} must be an object; got {kind(body)}", "Write the request there")
+    body = {name: value for name, value in body.items() if value is not None}
     messages = question(body["messages"], "messages") if "messages" in body else None
     return Prompt(
         id,

@@ -6,18 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from specbench.workloads.prompt import Prompt
-from specbench.workloads.readers.base import BadEntry
-from specbench.workloads.readers.entries import identifier, kind
+from specbench.workloads.readers.entries import identifier
 from specbench.workloads.readers.openai import asked
 
 
 def prompt_of(entry: Mapping[str, Any], default_id: str) -> Prompt:
     """See `FormatModule`."""
-    body = entry.get("body")
-    if not isinstance(body, dict):
-        raise BadEntry(f'"body" must be an object; got {kind(body)}', "Write the request there")
-    body = {name: value for name, value in body.items() if value is not None}
-    return asked(body, identifier(entry, "custom_id", default_id))
+    return asked(entry.get("body"), '"body"', identifier(entry, "custom_id", default_id))
 
 
 def entry_of(prompt: Prompt) -> Mapping[str, Any]:

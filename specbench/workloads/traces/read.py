@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from specbench.errors import SpecbenchError
+from specbench.workloads.readers.entries import kind as kind_of
 from specbench.workloads.traces.formats import FORMATS, TraceFormat, find_format
 from specbench.workloads.traces.rows import BLOCKS, FORMS, Kind, first_row, read_rows
 from specbench.workloads.traces.sessions import SessionNumbers, block_sessions, first_blocks
@@ -136,6 +138,7 @@ class _Rows:
 
     def take(self, rows: pd.DataFrame) -> None:
         form = self._form
+        self._check_sessions(rows)
         if form.delay is not None and form.delay in rows:
             rows = self._with_delays(rows, form.delay)
         stamps = self._clock.stamps(rows[form.arrival])
@@ -195,6 +198,15 @@ class _Rows:
             arrivals.append(arrival)
         return rows.assign(**{form.arrival: pd.Series(arrivals, index=rows.index, dtype=object)})
 
+    def _check_sessions(self, rows: pd.DataFrame) -> None:
+        if self._form.session in rows:
+            ids = rows[self._form.session]
+            if (wrong := np.flatnonzero(ids.map(lambda id: isinstance(id, list | dict)))).size:
+                line, id = ids.index[wrong[0]], ids.iloc[wrong[0]]
+                raise SpecbenchError(
+                    f"{self._path}:{line}: {ids.name} must be a string or a number; got {kind_of(id)}."
+                )
+
     def _tokens(self, column: pd.Series[Any]) -> NDArray[np.int32]:
         found = numbers(column)
         if (wrong := np.flatnonzero(~((found >= 0) & (found <= MOST_TOKENS)))).size:
@@ -218,5 +230,5 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise SpecbenchError(f"cannot read the trace {path}: {error.strerror or error}.") from error
-    except EOFError as error:
+    except (EOFError, zlib.error) as error:
         raise SpecbenchError(f"{path} is not whole, or not packed by gzip ({error}). Fetch it again.") from error

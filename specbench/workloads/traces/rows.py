@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from specbench.errors import SpecbenchError
-from specbench.workloads.readers.entries import open_lines
+from specbench.workloads.readers.entries import open_lines, open_parquet
 
 TABLE_ROWS = 1 << 16
 OBJECT_ROWS = 1 << 12
@@ -30,10 +31,10 @@ def first_row(path: Path) -> tuple[Kind, frozenset[str]]:
 
     Raises SpecbenchError where it is nothing of the kind.
     """
-    if path.suffix == ".parquet":
-        return "parquet", frozenset(_parquet(path).schema_arrow.names)
-    with open_lines(path) as file:
-        number, line = next(((n, text.strip()) for n, text in enumerate(file, 1) if text.strip()), (1, b""))
+    if path.suffix.lower() == ".parquet":
+        with open_parquet(path) as file:
+            return "parquet", frozenset(file.schema_arrow.names)
+    number, line = _first_line(path)
     try:
         text = line.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -57,7 +58,8 @@ def read_rows(path: Path, kind: Kind, wanted: Collection[str]) -> Iterator[pd.Da
 
 
 def _table_rows(path: Path, wanted: Collection[str], *, header: bool) -> Iterator[pd.DataFrame]:
-    named: dict[str, Any] = {} if header else {"header": None, "names": list(wanted)[:1]}
+    begin = _first_line(path)[0] if header else 0
+    named: dict[str, Any] = {"header": begin - 1} if header else {"header": None, "names": list(wanted)[:1]}
     try:
         with open_lines(path) as file:
             # Blank lines count, so that a row's line is known; all is text, so that nothing is taken for missing.
@@ -75,7 +77,9 @@ def _table_rows(path: Path, wanted: Collection[str], *, header: bool) -> Iterato
             )
             for chunk in chunks:
                 chunk.columns = [name.strip().lower() for name in chunk.columns]
-                chunk.index += 1 + header
+                if twice := sorted(set(chunk.columns[chunk.columns.duplicated()]).intersection(wanted)):
+                    raise SpecbenchError(f"{path}: two columns are called {twice[0]!r}. Rename one of them.")
+                chunk.index += 1 + begin
                 filled = chunk.dropna(how="all")
                 yield filled[[name for name in filled.columns if name in wanted]]
     except pd.errors.EmptyDataError:
@@ -92,22 +96,19 @@ def _object_rows(path: Path, wanted: Collection[str]) -> Iterator[pd.DataFrame]:
 
 
 def _parquet_rows(path: Path, wanted: Collection[str]) -> Iterator[pd.DataFrame]:
-    file, done = _parquet(path), 0
-    present = [name for name in file.schema_arrow.names if name in wanted]
-    for batch in file.iter_batches(OBJECT_ROWS, columns=present):
-        rows = [_wanted(row, present) for row in batch.to_pylist()]
-        yield pd.DataFrame(rows, index=range(done + 1, done + 1 + len(rows)), dtype=object)
-        done += len(rows)
+    done = 0
+    with open_parquet(path) as file:
+        present = [name for name in file.schema_arrow.names if name in wanted]
+        for batch in file.iter_batches(OBJECT_ROWS, columns=present):
+            rows = [_wanted(row, present) for row in batch.to_pylist()]
+            yield pd.DataFrame(rows, index=range(done + 1, done + 1 + len(rows)), dtype=object)
+            done += len(rows)
 
 
-def _parquet(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.ParquetFile(path)
-    except pa.ArrowInvalid as error:
-        raise SpecbenchError(f"{path}: no Parquet file ({str(error).splitlines()[0]}). {FORMS}.") from error
+def _first_line(path: Path) -> tuple[int, bytes]:
+    """The number of the first line with something in it, and the line; of an empty file the first."""
+    with open_lines(path) as file:
+        return next(((n, text.strip()) for n, text in enumerate(file, 1) if text.strip()), (1, b""))
 
 
 def _object(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
@@ -127,6 +128,8 @@ def _wanted(row: Mapping[str, Any], wanted: Collection[str]) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return value[:BLOCKS]
+    if isinstance(value, datetime):  # Parquet has dates of its own
+        return value.isoformat()
     if isinstance(value, int):
         try:
             return float(value) if abs(value) > 2**53 else value

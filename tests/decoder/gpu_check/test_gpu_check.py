@@ -15,11 +15,13 @@ import pytest
 import torch
 
 from specbench.decoder import noise, verify
-from specbench.decoder.gpu_check import kernels
+from specbench.decoder.gpu_check import __main__, exactness, kernels
 from specbench.decoder.gpu_check.__main__ import _Run
 from specbench.decoder.gpu_check.exactness import Check, _margin, check_distribution, check_greedy, check_noise
 from specbench.decoder.gpu_check.figures import Figure
-from specbench.decoder.gpu_check.models import LLAMA_1B, LLAMA_8B, RandomWeights
+from specbench.decoder.gpu_check.models import LLAMA_1B, LLAMA_8B, TINY_PAIRS, Pair, RandomWeights
+from specbench.decoder.gpu_check.speed import Scale
+from specbench.decoder.models.llama import Llama
 from specbench.decoder.request import Logprob, StepOutput
 from specbench.decoder.verify import Verified
 
@@ -79,6 +81,36 @@ def test_every_part_is_timed_over_batch_sizes_and_gammas(result: Path) -> None:
         "draft loop": speculative,
         "decoding": plain | speculative,
     }
+
+
+def test_where_kernels_run_all_is_checked_and_measured_without_them_and_on_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[bool] = []
+
+    def checked(*arguments: Any, on_kernels: bool) -> list[Check]:
+        asked.append(on_kernels)
+        return []
+
+    monkeypatch.setattr(exactness.kernels, "usable", lambda device, dtype: True)
+    for name in ("check_greedy", "check_coupled", "check_distribution"):
+        monkeypatch.setattr(exactness, name, checked)
+    for check in exactness.exactness(CPU, tiny=True):
+        check()
+    assert asked == [*[False] * 4, *[True] * 4]
+    models: list[tuple[str, bool]] = []
+
+    def passed(pair: Pair, target: Llama, scale: Any) -> list[Figure]:
+        models.append((pair.target, target.on_kernels))
+        return []
+
+    monkeypatch.setattr(__main__, "passes", passed)
+    for name in ("accepts", "drafts", "decoding", "generate"):
+        monkeypatch.setattr(__main__, name, lambda *arguments: [])
+    run = _Run(deadline=float("inf"))
+    __main__._measure(run, TINY_PAIRS[0], CPU, Scale((1,), (1,), 8, 1, 1, 1.0))
+    assert run.failures == []
+    assert models == [("tiny", False), ("tiny, on kernels", True)]
 
 
 def test_speculation_at_a_made_up_rate_says_so(result: Path) -> None:

@@ -123,8 +123,10 @@ def test_an_engine_on_the_kernels_gives_the_tokens_of_one_without(
 ) -> None:
     """The seams of model, cache, graphs and verifier: prompts, drafting with catch-up, rows of other lengths."""
 
-    def engine() -> Engine:
-        target, draft = (random_llama(shape, torch.float32, CPU, fading=True) for shape in (TINY, TINY_DRAFT))
+    def engine(*, on_kernels: bool) -> Engine:
+        target, draft = (
+            random_llama(shape, torch.float32, CPU, fading=True, on_kernels=on_kernels) for shape in (TINY, TINY_DRAFT)
+        )
         drafter = draft if temperature == 0 else "ngram"
         return make_engine(target, drafter, gamma=2, rows=2, length=16)
 
@@ -144,10 +146,11 @@ def test_an_engine_on_the_kernels_gives_the_tokens_of_one_without(
 
         return replay, results
 
-    plain = run(engine(), texts, params)
     monkeypatch.setattr(kernels, "usable", lambda device, dtype: True)
     monkeypatch.setattr(graphs, "capture", capture)
-    launched = engine()
+    plain = run(engine(on_kernels=False), texts, params)
+    assert not captured  # they run where they are asked for
+    launched = engine(on_kernels=True)
     assert "kernels" in type(launched._verifier).__module__
     assert [tokens(outputs) for outputs in run(launched, texts, params)] == [tokens(outputs) for outputs in plain]
     assert 0 < len(captured) < len(replayed)

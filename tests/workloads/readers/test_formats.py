@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,11 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         "holds something other than text",
     ),
     "a body of text": ({"custom_id": "a", "body": "Hi"}, '"body" must be an object; got a string'),
+    "another body of text": (
+        {"request": {"body": "Hi"}, "response": "Ho"},
+        '"request" must be an object; got a string',
+    ),
+    "no fields": ({"text": "Hi", "extra": [1]}, '"extra" must be an object; got a list'),
     "no limit": ({"prompt": "Hi", "output_tokens": 0}, '"output_tokens" must be a whole number from 1'),
     "an assistant's turn": ({"turns": [{"text": "Hi", "role": "assistant"}]}, "after one of the system at most"),
     "turns after a text": ({"prompt": "Once", "follow_ups": ["Go on."]}, '"follow_ups" need "messages" to follow'),
@@ -209,6 +215,13 @@ def test_lines_under_the_name_of_an_array_are_lines(tmp_path: Path) -> None:
     [
         ("cut.json", b'[{"prompt": "Hi"}, {"prom', "no whole JSON array"),
         ("cut.parquet", b"PAR1 and no more", "no Parquet file that can be read"),
+        ("broken.parquet", b"PAR1" + b"\xff" * 40 + b"\x28\0\0\0PAR1", "no Parquet file that can be read"),
+        ("broken.jsonl.gz", gzip.compress(b"{}")[:10] + b"\xff" * 20, "is not whole, or not packed by gzip"),
+        (
+            "deep.json",
+            b'[{"prompt": "Hi", "chat_template_kwargs": {"a": ' + b"[" * 5000 + b"]" * 5000 + b"}}]",
+            "levels",
+        ),
     ],
 )
 def test_half_a_file_is_one_sentence(name: str, content: bytes, said: str, tmp_path: Path) -> None:
@@ -217,3 +230,17 @@ def test_half_a_file_is_one_sentence(name: str, content: bytes, said: str, tmp_p
     with pytest.raises(SpecbenchError, match=said) as caught:
         load_workload(path)
     assert "\n" not in str(caught.value)
+
+
+def test_endings_may_be_in_capitals(tmp_path: Path) -> None:
+    packed, table = tmp_path / "FILE.JSONL.GZ", tmp_path / "FILE.PARQUET"
+    packed.write_bytes(gzip.compress(b'{"prompt": "Hi"}'))
+    pq.write_table(pa.Table.from_pylist([{"prompt": "Hi"}]), table)
+    assert [load_workload(path).prompts[0].prompt for path in (packed, table)] == ["Hi", "Hi"]
+
+
+def test_a_date_of_parquet_is_no_limit(tmp_path: Path) -> None:
+    path = tmp_path / "file.parquet"
+    pq.write_table(pa.Table.from_pylist([{"prompt": "Hi", "output_tokens": date(2026, 1, 1)}]), path)
+    with pytest.raises(SpecbenchError, match=r'"output_tokens" must be a whole number .*2026-01-01'):
+        load_workload(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,21 @@ def test_parquet_is_read_as_well_and_rows_out_of_order_are_put_in_order(tmp_path
     assert len(set(traffic.session.tolist())) == 3
 
 
+def test_dates_of_parquet_and_blank_lines_before_a_table_are_read(tmp_path: Path) -> None:
+    dated, table, broken = tmp_path / "trace.parquet", tmp_path / "trace.csv", tmp_path / "trace.csv.gz"
+    entries = [{"timestamp": datetime(2026, 1, 1, 0, 0, t), "prompt_tokens": 5, "output_tokens": 3} for t in (0, 4)]
+    pq.write_table(pa.Table.from_pylist(entries), dated)
+    table.write_text("\n\ntimestamp,prompt_tokens,output_tokens\n1,5,3\n\n5,5,3\n")
+    for path in (dated, table):
+        assert read_traffic(path).arrival.tolist() == [0, 4]
+    table.write_text(table.read_text() + "8,few,3\n")
+    with pytest.raises(SpecbenchError, match=r"trace\.csv:7: prompt_tokens"):
+        read_traffic(table)
+    broken.write_bytes(gzip.compress(b"{}")[:10] + b"\xff" * 20)
+    with pytest.raises(SpecbenchError, match="is not whole, or not packed by gzip"):
+        read_traffic(broken)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -110,6 +126,8 @@ def test_parquet_is_read_as_well_and_rows_out_of_order_are_put_in_order(tmp_path
         ("TIMESTAMP,ContextTokens,GeneratedTokens\nsoon,1,2\n", r"trace:2: no arrival time \('soon'\)"),
         ("Timestamp,Request tokens,Response tokens\n1,2,3\n\n2,few,3\n", "trace:4: request tokens must be a number"),
         ("Timestamp,Request tokens,Response tokens\n1,2,0\n", "no request in it has both prompt and output tokens"),
+        ("timestamp,Timestamp,prompt_tokens,output_tokens\n1,1,2,3\n", "two columns are called 'timestamp'"),
+        (lines(lengths(timestamp=0, session_id=["a"])), "trace:1: session_id must be a string or a number; got a list"),
         (lines(lengths(timestamp=0, hash_ids=[1])) + "[]\n", "trace:2: .*no JSON object"),
     ],
 )

@@ -70,7 +70,7 @@ def test_text_page_plot_and_json_of_one_plan(tmp_path: Path) -> None:
 def test_a_run_gives_speeds_acceptance_and_lengths() -> None:
     """n-gram lookup on a 2-core CPU, for structured answers."""
     volume = ("--tokens-per-month", "1e9", "--peak-factor", "2")
-    done = plan(RUN, "--workload", "structured", "--gpu-price", "0.1", *volume, "--json", *FAST)
+    done = plan(RUN, "--workload", "structured", *volume, "--json", *FAST)
     record = json.loads(done.output)
     assert done.exit_code in CODES.values()
     assert record["is_measured"]
@@ -133,7 +133,10 @@ def test_the_report_of_a_run_shows_the_plan_that_was_kept_with_it(tmp_path: Path
         (("--model", "llama-3.3-70b", "--gpu", "H200", *TRAFFIC), "leave no room for a KV cache on H200"),
         ((RUN, *TRAFFIC, "--gpu-price", "1"), "several workloads"),
         ((RUN, *TRAFFIC, "--method", "eagle3"), "no such arm to plan with"),
-        ((RUN, *TRAFFIC, "--workload", "chat"), "--gpu-price: what an hour of the run's machine costs"),
+        (
+            (RUN, *TRAFFIC, "--workload", "chat", "--currency", "EUR"),
+            "--gpu-price: what an hour of the run's machine costs",
+        ),
         ((RUN, *TRAFFIC, "--workload", "chat", "--gpu-price", "1", "--quantization", "int4"), "--quantization"),
     ],
 )

@@ -63,6 +63,9 @@ def _from_run(asked: Asked, store: RunStore, gpus: Catalogue) -> tuple[Known, Si
     dtype = asked.dtype or ("bf16" if asked.model else dtype_of(model.shape))
     gpu = find_gpu(asked.gpu, gpus) if asked.gpu else known.gpu
     if gpu is None:
-        return known, site_of_unknown(shape, model.machine, asked.gpu_price), dtype
+        settings = store.manifest["config"]
+        told = settings.get("gpu_price") if settings.get("currency", "USD") == asked.currency else None
+        price = told if asked.gpu_price is None else asked.gpu_price
+        return known, site_of_unknown(shape, model.machine, price), dtype
     count = asked.gpu_count or model.machine.count
     return known, site_of(gpu, count, shape, dtype, asked.gpu_price, asked.currency), dtype

@@ -94,7 +94,9 @@ def plan(
         None, help="Other types of weights to compare with: fp8,int4.", rich_help_panel=_HARDWARE
     ),
     gpu_price: float | None = typer.Option(
-        None, help="Of one GPU-hour. By default what the run was priced at, or the catalogue has seen.", rich_help_panel=_MONEY
+        None,
+        help="Of one GPU-hour. By default what the run was priced at, or the catalogue has seen.",
+        rich_help_panel=_MONEY,
     ),
     currency: str = typer.Option("USD", help="Of all money.", rich_help_panel=_MONEY),
     engineering_cost: float | None = typer.Option(

@@ -53,10 +53,11 @@ class Contract:
         (self.folder / "behaviour.yaml").write_text(yaml.safe_dump(wanted))
 
     def nothing_is_left(self) -> bool:
-        """No process that the contract servers started, and no container."""
+        """No process that the contract servers started, and no container. What was killed may take a moment to go."""
         mine = [p for p in psutil.process_iter(["environ"]) if str(self.folder) in str(p.info["environ"] or {})]
+        _, alive = psutil.wait_procs(mine, timeout=5)
         containers = self.folder / "containers"
-        return not mine and not (containers.exists() and list(containers.iterdir()))
+        return not alive and not (containers.exists() and list(containers.iterdir()))
 
     def truths(self) -> dict[str, Truth]:
         """What really happened, by method; of several starts with the same one the last."""

@@ -1,6 +1,6 @@
 """The reference decoder against transformers: the same model, drafts, dtype, gamma and prompts, in one interleaved run.
 
-    python benchmarks/decoder_vs_transformers.py [--target DIR] [--drafter DIR] [--json FILE]
+    python benchmarks/decoder_vs_transformers.py [--dtype float32,bfloat16] [--target DIR] [--drafter DIR] [--json FILE]
 
 Three pairs: plain decoding; prompt lookup (ours: n-grams of 4 to 2 tokens, theirs: `prompt_lookup_num_tokens`); a draft
 model (theirs: `assistant_model` with a constant number of tokens and no confidence threshold). All greedy at batch 1.
@@ -46,6 +46,7 @@ Decode = Callable[[list[int]], list[int]]
 class Result:
     """One pair: seconds per output token (median over rounds), their ratio, and the mean acceptance length of ours."""
 
+    dtype: str
     pair: str
     ours: float
     transformers: float
@@ -67,20 +68,21 @@ def main() -> None:
         for text in PROMPTS
     ]
     results = []
-    for pair, arms in _pairs(options, target, drafter).items():
-        r = _race(pair, *arms, prompts, options.rounds)
-        results.append(r)
-        print(
-            f"{r.pair:15s} ours {1e3 * r.ours:6.1f} ms/token   transformers {1e3 * r.transformers:6.1f} ms/token   "
-            f"ratio {r.ratio:.2f}   acceptance length {r.mean_acceptance_length:.2f}   "
-            f"outputs differ in {r.differing_prompts} of {len(prompts)} prompts",
-            flush=True,
-        )
+    for dtype in options.dtype.split(","):
+        for pair, arms in _pairs(options, dtype, target, drafter).items():
+            r = _race(dtype, pair, *arms, prompts, options.rounds)
+            results.append(r)
+            print(
+                f"{r.dtype:9s} {r.pair:15s} ours {1e3 * r.ours:6.1f} ms/token   transformers "
+                f"{1e3 * r.transformers:6.1f} ms/token   ratio {r.ratio:.2f}   acceptance length "
+                f"{r.mean_acceptance_length:.2f}   outputs differ in {r.differing_prompts} of {len(prompts)} prompts",
+                flush=True,
+            )
     if options.json:
         report = {
             **{
                 name: getattr(options, name)
-                for name in ("target", "drafter", "dtype", "gamma", "max_tokens", "rounds", "threads")
+                for name in ("target", "drafter", "gamma", "max_tokens", "rounds", "threads")
             },
             "prompts": len(prompts),
             "machine": f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}",
@@ -90,10 +92,12 @@ def main() -> None:
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
-def _pairs(options: argparse.Namespace, target_directory: Path, drafter: Path) -> dict[str, tuple[Engine, Decode]]:
+def _pairs(
+    options: argparse.Namespace, dtype: str, target_directory: Path, drafter: Path
+) -> dict[str, tuple[Engine, Decode]]:
     """Per pair: our engine, and transformers' way of doing the same."""
     target, assistant = (
-        AutoModelForCausalLM.from_pretrained(directory, dtype=DTYPES[options.dtype]).eval()
+        AutoModelForCausalLM.from_pretrained(directory, dtype=DTYPES[dtype]).eval()
         for directory in (target_directory, drafter)
     )
     assistant.generation_config.num_assistant_tokens = options.gamma
@@ -106,7 +110,7 @@ def _pairs(options: argparse.Namespace, target_directory: Path, drafter: Path) -
             method=method,
             gamma=0 if method == "none" else options.gamma,
             drafter=drafter,
-            dtype=options.dtype,
+            dtype=dtype,
             max_batch_size=1,
             max_model_len=1024,
         )
@@ -138,7 +142,7 @@ def _pairs(options: argparse.Namespace, target_directory: Path, drafter: Path) -
     }
 
 
-def _race(pair: str, engine: Engine, theirs: Decode, prompts: list[list[int]], rounds: int) -> Result:
+def _race(dtype: str, pair: str, engine: Engine, theirs: Decode, prompts: list[list[int]], rounds: int) -> Result:
     """All prompts with one and then the other, in turns, after a round that is not counted."""
     max_tokens = len(theirs(prompts[0]))
     params = SamplingParams(temperature=0.0, max_tokens=max_tokens, ignore_eos=True)
@@ -157,6 +161,7 @@ def _race(pair: str, engine: Engine, theirs: Decode, prompts: list[list[int]], r
         times.append([_seconds(decode, prompts) / (max_tokens * len(prompts)) for decode in (ours, theirs)])
     counters = engine.counters
     return Result(
+        dtype,
         pair,
         ours=statistics.median(a for a, _ in times),
         transformers=statistics.median(b for _, b in times),
@@ -177,7 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="demo", help="demo, or a Hugging Face directory")
     parser.add_argument("--drafter", default="demo", help="demo, or the directory of a draft model")
-    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
+    parser.add_argument("--dtype", default="float32", help="float32, bfloat16 or both")
     parser.add_argument("--gamma", type=int, default=4)
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)

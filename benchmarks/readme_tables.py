@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import Any
 
 from specbench.analysis.marks import VOIDING
@@ -23,7 +23,7 @@ from specbench.analysis.marks import VOIDING
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 METHODS = {"ngram": "n-gram", "draft_model": "draft model", "eagle3": "EAGLE-3", "eagle": "EAGLE-1", "medusa": "Medusa",
-           "mtp": "MTP"}  # fmt: skip
+           "mtp": "MTP", "layer_skip": "layer skipping", "ssd": "SSD"}  # fmt: skip
 
 Row = Mapping[str, str]
 
@@ -83,12 +83,12 @@ def decoder_table() -> str:
     count = report["prompts"]
     rows = [
         (
-            r["pair"], f"{1e3 * r['ours']:.1f} ms", f"{1e3 * r['transformers']:.1f} ms", f"{r['ratio']:.2f} ×",
+            r["dtype"], r["pair"], f"{1e3 * r['ours']:.1f} ms", f"{1e3 * r['transformers']:.1f} ms", f"{r['ratio']:.2f} ×",
             f"{r['mean_acceptance_length']:.2f}", f"{count - r['differing_prompts']} of {count}",
         )
         for r in report["results"]
     ]  # fmt: skip
-    head = ("batch 1, float32", "ours, per token", "transformers", "ratio", "tokens per step", "same outputs")
+    head = ("weights", "batch 1", "ours, per token", "transformers", "ratio", "tokens per step", "same outputs")
     return table(head, rows)
 
 
@@ -302,6 +302,89 @@ def kernel_table() -> str:
     return table(("kernel", "warps", *(f"{gpu}: {what}" for gpu in ("A100", "H100") for what in told)), rows)
 
 
+def gate_table() -> str:
+    """What the gate says of the reference decoder against itself, from benchmarks/gate_on_reference.py."""
+    report = json.loads((RESULTS / "gate_on_reference.json").read_text("utf-8"))
+    rows = []
+    for name, said in report["gates"].items():
+        for finding in (f for f in said["findings"] if f["about"] != "outputs"):
+            change, low, high = (finding[key] for key in ("change", "low", "high"))
+            shown = "–" if low is None else f"{change - 1:+.1%} [{low - 1:+.1%}, {high - 1:+.1%}]"
+            gamma = finding["cell"]["gamma"]
+            arm = f"{METHODS[finding['cell']['method']]}, γ {gamma}" if gamma else "plain"
+            launches = str(min(finding["replicates"]))
+            verdict = f"{said['verdict']}, {said['exit_code']}"
+            rows.append((name, arm, finding["about"], launches, shown, finding["outcome"], verdict))
+    head = ("candidate", "arm", "figure", "pairs", "change [its interval]", "outcome", "verdict and exit code")
+    return table(head, rows)
+
+
+def engines_table() -> str:
+    """Our decoder beside vLLM and llama.cpp, from benchmarks/decoder_vs_engines.py."""
+    report = json.loads((RESULTS / "decoder_vs_engines.json").read_text("utf-8"))
+    rows = []
+    for r in report["results"]:
+        ratios = [ours / theirs for ours, theirs in zip(r["ours"], r["theirs"], strict=True)]
+        method = METHODS.get(r["method"], "plain")
+        rates = (f"{median(r[side]):.1f} tok/s" for side in ("ours", "theirs"))
+        shown = f"{median(ratios):.2f} × ({min(ratios):.2f} to {max(ratios):.2f})"
+        rows.append((r["engine"], method, str(r["batch_size"]), *rates, shown))
+    return table(("engine", "method", "batch", "ours", "theirs", "ratio, median (rounds)"), rows)
+
+
+def bandwidth_table() -> str:
+    """Shares of the memory's speed that plain decoding reaches, from benchmarks/decode_bandwidth.py."""
+    report = json.loads((RESULTS / "decode_bandwidth.json").read_text("utf-8"))
+    rows = [
+        (
+            r["weights"],
+            f"{r['step_ms']:.1f} ms",
+            f"{r['step']:.0%}",
+            f"{r['products_ms']:.1f} ms",
+            f"{r['products']:.0%}",
+        )
+        for r in report["results"]
+    ]
+    whole = f"share of {report['read_gb_per_s']:.1f} GB/s"
+    return table(("weights", "step", whole, "products", "share"), rows)
+
+
+def other_drafts_table() -> str:
+    """Drafts without a trained head, from benchmarks/other_drafts.py."""
+    report = json.loads((RESULTS / "other_drafts.json").read_text("utf-8"))
+    rows = []
+    for r in report["results"]:
+        phases = " · ".join(f"{phase} {ms:.1f}" for phase, ms in r["step_ms"].items() if phase != "host")
+        told = []
+        if r["ready_draft_rate"] is not None:
+            told.append(f"ready {r['ready_draft_rate']:.0%}, second device {r['second_device_gain']:.2f} × (modelled)")
+        if r["skipped"] is not None:
+            told.append(f"{r['skipped']} sublayers left out, agreement {r['agreement']:.0%} after {r['trials']} trials")
+        arm = f"{METHODS.get(r['method'], r['method'])}, γ {r['gamma']}" if r["gamma"] else "none"
+        accepted = "–" if r["accepted"] is None else f"{r['accepted']:.0%}"
+        rows.append((arm, f"{r['tokens_per_step']:.2f}", accepted, phases, "; ".join(told) or "–"))
+    return table(("drafts", "tokens per step", "accepted", "ms of a step", "found"), rows)
+
+
+def open_loop_table() -> str:
+    """The simulator against real open loops, from benchmarks/simulator_vs_open_loop.py: a row per figure."""
+    rows = json.loads((RESULTS / "simulator_vs_open_loop.json").read_text("utf-8"))
+    shown = []
+    for name in dict.fromkeys(r["figure"] for r in rows):
+        its = [r for r in rows if r["figure"] == name]
+        mean = fmean(abs(r["error_percent"]) for r in its)
+        near = sum(abs(r["error_percent"]) <= 10 for r in its)
+        shown.append(
+            (
+                name.replace("_", " "),
+                f"{mean:.1f} %",
+                f"{near} of {len(its)}",
+                f"{sum(r['holds'] for r in its)} of {len(its)}",
+            )
+        )
+    return table(("figure", "mean error", "within 10 %", "within 10 % or the measurement's own interval"), shown)
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
@@ -325,10 +408,16 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "drafters": head_table,
     "kernels": kernel_table,
     "trees": trees_table,
+    "gate": gate_table,
+    "engines": engines_table,
+    "bandwidth": bandwidth_table,
+    "other-drafts": other_drafts_table,
+    "open-loops": open_loop_table,
 }
 PAGES = (
     *("README.md", "docs/results.md", "docs/training.md", "docs/kernels.md", "docs/simulate.md"),
     *("docs/methodology.md", "docs/compare.md", "docs/fit.md", "docs/gate.md", "docs/trees.md", "docs/sequential.md"),
+    "docs/drafters.md",
 )
 _MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 

@@ -28,9 +28,9 @@ def resolve_drafter(method: str, name: str, progress: Callable[[str], None] = lo
             return heads.eagle3_head(progress=progress)
         case (("eagle" | "medusa" | "mtp"), "demo"):
             return heads.int8_head(method, progress)
-        case "draft_model", "demo":
+        case (("draft_model" | "ssd"), "demo"):
             return draft_model.demo_draft_model("full", progress)
-        case "draft_model", "demo-reduced":
+        case (("draft_model" | "ssd"), "demo-reduced"):
             return draft_model.demo_draft_model("reduced", progress)
     return resolve_target(name, progress)
 
@@ -40,7 +40,8 @@ def check_drafter_name(method: str, name: str) -> None:
     if name in ("demo", "demo-reduced") and demo_drafter_path(method, name) is None:
         raise SpecbenchError(
             f"there is no drafter {name} for method {method}; there are eagle3=demo, eagle=demo, medusa=demo, "
-            f"mtp=demo, draft_model=demo and draft_model=demo-reduced. Give a directory: --drafter {method}=DIRECTORY."
+            f"mtp=demo, draft_model=demo and draft_model=demo-reduced (ssd has the same two). Give a directory: "
+            f"--drafter {method}=DIRECTORY."
         )
 
 
@@ -51,8 +52,8 @@ def demo_drafter_path(method: str, name: str) -> Path | None:
             return place(heads.WEIGHTS, "safeailab")
         case (("eagle" | "medusa" | "mtp"), "demo"):
             return place(heads.weights(method), "head")
-        case "draft_model", "demo":
+        case (("draft_model" | "ssd"), "demo"):
             return place(draft_model.WEIGHTS, "full")
-        case "draft_model", "demo-reduced":
+        case (("draft_model" | "ssd"), "demo-reduced"):
             return place(draft_model.WEIGHTS, "reduced")
     return None

@@ -9,13 +9,13 @@ from specbench.decoder.tree_shape import CHAIN, parse_tree
 from specbench.errors import SpecbenchError
 from specbench.schedule import PREFIX, Schedule
 
-DRAFTERLESS = ("none", "ngram", "suffix", "mtp")
+DRAFTERLESS = ("none", "ngram", "suffix", "mtp", "layer_skip")
 """Methods that need no weights besides the target's."""
 
 OWN_HEAD = ("mtp",)
 """Of these, methods whose weights the target brings. The reference decoder can be given others."""
 
-METHODS = ("none", "ngram", "suffix", "draft_model", "eagle3", "eagle", "medusa", "mtp")
+METHODS = ("none", "ngram", "suffix", "draft_model", "eagle3", "eagle", "medusa", "mtp", "layer_skip", "ssd")
 
 UNKNOWN = "unknown"
 """The method of a server that specbench did not start and that does not tell."""
@@ -26,8 +26,9 @@ class Speculation:
     """What proposes tokens, and how many.
 
     method:  one of METHODS: `none` is the baseline; `ngram` and `suffix` look drafts up in text; `draft_model` is a
-        smaller model; `eagle3`, `eagle` and `medusa` are heads on the target; `mtp` is one that the target brings, if
-        none is given
+        smaller model, and `ssd` one that prepares its next drafts while the target verifies; `eagle3`, `eagle` and
+        `medusa` are heads on the target; `mtp` is one that the target brings, if none is given; `layer_skip` is the
+        target without some of its layers
     gamma:   tokens proposed per step; 0 exactly when the method is `none`
     drafter: directory or hub id of the drafter's weights; None for methods that have none
     as_deployed: plain decoding with the engine's own defaults, measured beside the matched baseline

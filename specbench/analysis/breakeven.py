@@ -120,8 +120,9 @@ class StepCost:
     basis: Literal["phases", "tpot"]
 
 
-STEP_PHASES = ("draft", "verify", "accept", "host")
-"""The parts of a step; `host`: from its results to the beginning of the next, while the device has nothing to do."""
+STEP_PHASES = ("draft", "prepare", "verify", "accept", "host")
+"""The parts of a step; `prepare`: making next drafts before the verdict on this one (ssd); `host`: from its results to
+the beginning of the next, while the device has nothing to do."""
 
 
 def phase_step_cost(
@@ -132,13 +133,13 @@ def phase_step_cost(
     steps: verification passes of single sequences; for the baseline, tokens after the prefill's. Both arms keep the
     same number of requests in flight, so seconds per sequence and step compare like seconds per engine step.
     """
-    judging = STEP_PHASES[1:]
+    drafting, judging = STEP_PHASES[:2], STEP_PHASES[2:]
     plain = _per_step(baseline, baseline_steps, judging)
     if not plain or not steps:
         return None
     return StepCost(
         ratio=_per_step(speculative, steps, STEP_PHASES) / plain,
-        draft=_per_step(speculative, steps, ("draft",)) / plain,
+        draft=_per_step(speculative, steps, drafting) / plain,
         verify=_per_step(speculative, steps, judging) / plain,
         basis="phases",
     )

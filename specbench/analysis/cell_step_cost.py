@@ -9,6 +9,7 @@ from specbench.analysis.arm import Arm
 from specbench.analysis.breakeven import STEP_PHASES, StepCost, break_even_alpha, phase_step_cost, tpot_step_cost
 from specbench.analysis.cell_acceptance import CellAcceptance
 from specbench.analysis.latency import Latencies
+from specbench.analysis.prepared import prepared_figures
 from specbench.backends.base import EngineCounters
 
 
@@ -19,7 +20,7 @@ def step_cost_figures(
     phases = arm.phase_seconds()
     total = sum(phases.values())
     figures: dict[str, Any] = {"phase_percent": {p: s / total * 100 for p, s in phases.items()} if total else None}
-    figures |= _profile(arm, phases)
+    figures |= _profile(arm, phases) | prepared_figures([m.counters for m in arm.ok if m.counters is not None])
     if arm.cell.speculation.is_plain or baseline is None or plain is None:
         return figures
     cost = _measured_step_cost(arm, baseline, acceptance, latency, plain)

@@ -126,6 +126,8 @@ class CellSummary:
     phase_percent: Mapping[str, float] | None = None
     step_ms: Mapping[str, float] | None = None
     verify_bandwidth_percent: float | None = None
+    ready_draft_rate: float | None = None
+    second_device_gain: float | None = None
 
     telemetry_source: str | None = None
     memory_bytes_peak: int | None = None

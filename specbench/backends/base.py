@@ -122,9 +122,11 @@ class ResolvedSettings:
 class EngineCounters:
     """What the engine counted between the start and the end of a measurement. None: not reported, never zero.
 
-    phase_seconds: where the engine's time went, by phase (`prefill`, `draft`, `verify`, `accept`, and `host`, in which
-        its device waited while there was work)
+    phase_seconds: where the engine's time went, by phase (`prefill`, `draft`, `prepare` of next drafts, `verify`,
+        `accept`, and `host`, in which its device waited while there was work)
     passes: verification passes, each counted once for all sequences in it
+    prepared_drafts, ready_drafts, late_passes: drafts that could have been prepared during verification; those that
+        were, for the outcome that came; passes that waited for one that was not
     verify_bytes, read_bytes_per_s: what these passes had to read, and how fast the device's memory is read at best
     kv_usage_peak: largest share of the KV cache in use that was seen, 0..1
     preemptions: requests thrown out of a full KV cache and computed again
@@ -138,6 +140,9 @@ class EngineCounters:
     generated_tokens: int | None = None
     phase_seconds: Mapping[str, float] | None = None
     passes: int | None = None
+    prepared_drafts: int | None = None
+    ready_drafts: int | None = None
+    late_passes: int | None = None
     verify_bytes: int | None = None
     read_bytes_per_s: float | None = None
     kv_usage_peak: float | None = None

@@ -23,7 +23,7 @@ from specbench.replay.dialect import VLLM, Dialect
 from specbench.speculation import Speculation
 from specbench.telemetry.prometheus import CounterDelta, Metrics, any_reset, counter_delta, scrape
 
-_PHASES = ("prefill", "draft", "verify", "accept", "host")
+_PHASES = ("prefill", "draft", "prepare", "verify", "accept", "host")
 
 
 class ReferenceBackend:
@@ -162,6 +162,7 @@ def counters_between(before: Metrics, after: Metrics) -> EngineCounters | None:
     # Plain decoding has no draft positions, so no such counter either.
     positions = counter_delta(before, after, "specbench:spec_decode_num_accepted_tokens_per_pos_total")
     by_position = positions.by("position") if positions else {}
+    phases = {phase: delta(f"{phase}_seconds").total for phase in _PHASES}
     return EngineCounters(
         acceptance=AcceptanceCounts(
             steps=int(steps.total),
@@ -171,8 +172,11 @@ def counters_between(before: Metrics, after: Metrics) -> EngineCounters | None:
             by_position=tuple(int(by_position[k]) for k in sorted(by_position, key=int)),
         ),
         generated_tokens=int(delta("generation_tokens").total),
-        phase_seconds={phase: delta(f"{phase}_seconds").total for phase in _PHASES},
+        phase_seconds=phases if phases["prepare"] else {p: s for p, s in phases.items() if p != "prepare"},
         passes=int(delta("num_passes").total),
+        prepared_drafts=int(delta("prepared_drafts").total),
+        ready_drafts=int(delta("ready_drafts").total),
+        late_passes=int(delta("late_passes").total),
         verify_bytes=int(delta("verify_bytes").total),
         read_bytes_per_s=after.get("specbench:read_bytes_per_s", {}).get(frozenset()),
     )

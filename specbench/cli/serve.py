@@ -13,7 +13,9 @@ _OF_DECODER = ("dtype", "quantization", "device", "kernels", "verification", "tr
 def serve(
     context: typer.Context,
     target: str = typer.Option("demo", help="The model: demo, a local directory, or a hub id."),
-    method: str = typer.Option("none", help="none, ngram, suffix, draft_model, eagle3, eagle, medusa or mtp."),
+    method: str = typer.Option(
+        "none", help="none, ngram, suffix, draft_model, eagle3, eagle, medusa, mtp, layer_skip or ssd."
+    ),
     gamma: str = typer.Option(
         "0",
         help="Tokens proposed per step, 0 with method none; a schedule by batch size, schedule:1=4+9=0; or a rule of "

@@ -138,6 +138,10 @@ def simulate(
 
     bounds = options.bounds(slo, "--slo") if slo else {}
     policies = options.words(policy, "--policy")
+    if plot is not None:
+        from specbench.report.figure_file import format_of
+
+        format_of(plot)  # which it is better to know before than after the day
     if prometheus is not None and len(policies) > 1:
         raise SpecbenchError("--prometheus holds the figures of one policy: give one with --policy.")
     if run is not None:
@@ -255,6 +259,15 @@ def _notes(outcomes: Sequence[Outcome]) -> list[str]:
 
     first = outcomes[0]
     notes = []
+    if first.requests == 0:
+        notes.append("Nothing came: no request arrives in so short a time at this rate. Give a longer --duration.")
+    for outcome in outcomes:
+        if outcome.falls_behind:
+            notes.append(
+                f"With {outcome.fleet.replica.policy} the fleet falls behind: {outcome.arrivals_per_s:.3g} requests/s "
+                f"come and {outcome.requests_per_s:.3g} end, so its queue and its latencies grow for as long as this "
+                "traffic lasts. More --replicas."
+            )
     if first.sampled is not None:
         notes.append(
             f"{first.sampled} of {first.fleet.replicas} replicas were simulated and stand for all: exact, since a "

@@ -66,8 +66,8 @@ def sweep(
     ),
     method: str | None = typer.Option(
         None,
-        help="ngram, suffix, draft_model, eagle3, eagle, medusa, mtp (what the engine runs of them); comma-separated. "
-        "none is always measured.",
+        help="ngram, suffix, draft_model, eagle3, eagle, medusa, mtp, layer_skip, ssd (what the engine runs of them); "
+        "comma-separated. none is always measured.",
         rich_help_panel=_WHAT,
     ),
     drafter: str | None = typer.Option(

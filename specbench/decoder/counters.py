@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-Phase = Literal["prefill", "draft", "verify", "accept", "host"]
+Phase = Literal["prefill", "draft", "prepare", "verify", "accept", "host"]
+"""`prepare`: what a second device would do while the first one verifies (drafters that follow `base.Preparing`)."""
 
 
 @dataclass(slots=True)
@@ -22,6 +23,8 @@ class Counters:
                an end inside a draft cut off
     passes: verification passes, each counted once for all sequences in it
     verify_bytes: read by these passes: the target's weights, and the cache's entries of all sequences
+    prepared, ready: drafts that could have been prepared while the target verified; those of them that were
+    late: passes before which some draft had to be made, since it was not ready
     seconds: host time by phase; on a GPU a phase that doesn't read results back ends before its kernels do. `host` is
              the time from a step's results to the next phase, in which the device has nothing to do
     read_bytes_per_s: how fast the device's memory is read; None where that was not measured
@@ -35,9 +38,12 @@ class Counters:
     generated: int = 0
     passes: int = 0
     verify_bytes: int = 0
+    prepared: int = 0
+    ready: int = 0
+    late: int = 0
     read_bytes_per_s: float | None = None
     seconds: dict[Phase, float] = field(
-        default_factory=lambda: {"prefill": 0, "draft": 0, "verify": 0, "accept": 0, "host": 0}
+        default_factory=lambda: {"prefill": 0, "draft": 0, "prepare": 0, "verify": 0, "accept": 0, "host": 0}
     )
     _results_since: float | None = field(default=None, init=False, repr=False)
 
@@ -52,6 +58,11 @@ class Counters:
     def count_pass(self, read_bytes: int) -> None:
         self.passes += 1
         self.verify_bytes += read_bytes
+
+    def count_ready(self, ready: Sequence[bool | None]) -> None:
+        self.prepared += sum(found is not None for found in ready)
+        self.ready += sum(found is True for found in ready)
+        self.late += not all(ready)
 
     def rest(self) -> None:
         """Nothing is left to do: the time until there is belongs to nobody."""

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from specbench.decoder.batch import Batch
 from specbench.decoder.cache import Branches, CacheView, KVCache
 from specbench.decoder.counters import Counters
-from specbench.decoder.drafters.base import Draft, Drafter
+from specbench.decoder.drafters.base import Draft, Drafter, Preparing
 from specbench.decoder.logprobs import LogprobsMode, logprobs
 from specbench.decoder.models.llama import Forward, Llama
 from specbench.decoder.models.prefill import prefill
@@ -36,6 +36,7 @@ class Engine:
     acceptance:     made up in the place of the verdict, so that outputs are not the target's; None for exact ones
     policy:         sets each request's gamma at every step, up to `gamma`; None leaves it at that
     tree:           how drafts branch, gamma being their depth; None for chains
+    cache:          the target's, where the drafter was given it too; None for a new one
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Engine:
         acceptance: SyntheticAcceptance | None = None,
         policy: GammaPolicy | None = None,
         tree: TreeShape | None = None,
+        cache: KVCache | None = None,
     ) -> None:
         check_tree(tree, gamma, verification, acceptance is not None)
         self.target, self.drafter, self.gamma, self.policy = target, drafter, gamma, policy
@@ -60,7 +62,7 @@ class Engine:
         self.acceptance = acceptance
         self._verifier = verifier_for(verification, acceptance, on_kernels=target.on_kernels)
         slots = cache_slots(max_model_len, gamma, tree)
-        self.cache = KVCache(target.config, max_batch_size, slots, target.dtype, target.device)
+        self.cache = cache or KVCache(target.config, max_batch_size, slots, target.dtype, target.device)
         self.counters = Counters(accepted_at=[0] * gamma)
         self._eos_token_ids = frozenset(eos_token_ids)
         self._draft_stream = DRAFT_STREAMS[verification]
@@ -164,6 +166,10 @@ class Engine:
         gammas = self._gammas(batch)
         with self.counters.timed("draft"):
             draft = self._propose(batch, gammas)
+        if isinstance(self.drafter, Preparing):
+            with self.counters.timed("prepare"):
+                self.drafter.prepare(batch, draft)
+            self.counters.count_ready(draft.ready)
         with self.counters.timed("verify"):
             tokens, view = self._verification_input(batch, draft)
             forward = self.target.forward(tokens, view, logits=tokens.shape[1], taps=self.drafter.needs_hidden)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from specbench.decoder.cache import KVCache
 from specbench.decoder.checkpoint import Checkpoint
 from specbench.decoder.config import ModelConfig
 from specbench.decoder.drafters import load_drafter
@@ -82,12 +83,13 @@ def load_engine(
     model = Llama(config, checkpoint, computed_in, place, quantization, on_kernels=kernels == "auto")
     if model.token_ids is not None:
         raise ValueError(f"{target} has a head for a part of its vocabulary: it can draft, and not be a target.")
+    cache = KVCache(config, max_batch_size, cache_slots(max_model_len, most, tree), computed_in, place)
     context = DrafterContext(
         target=model,
         target_directory=Path(target),
         directory=None if drafter is None else Path(drafter),
-        rows=max_batch_size,
-        slots=cache_slots(max_model_len, most, tree),
+        cache=cache,
+        gamma=most,
         stop_below=policy.stop_below,
         tree=tree,
     )
@@ -103,6 +105,7 @@ def load_engine(
         acceptance=None if rates is None else SyntheticAcceptance(rates, most, place),
         policy=None if type(policy) is FixedGamma else policy,  # which need not be asked at every step
         tree=tree,
+        cache=cache,
     )
 
 

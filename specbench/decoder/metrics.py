@@ -35,6 +35,9 @@ class _EngineCollector(Collector):
             "generation_tokens": ("Tokens emitted", counters.generated),
             "num_passes": ("Verification passes, one for all sequences in it", counters.passes),
             "verify_bytes": ("Bytes read by them: weights and cache", counters.verify_bytes),
+            "prepared_drafts": ("Drafts that could have been prepared during verification", counters.prepared),
+            "ready_drafts": ("Drafts that were, for the outcome that came", counters.ready),
+            "late_passes": ("Verification passes that waited for a draft that was not", counters.late),
             **{f"{phase}_seconds": (f"Time spent in {phase}", value) for phase, value in counters.seconds.items()},
         }
         for name, (text, value) in counts.items():

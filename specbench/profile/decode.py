@@ -11,6 +11,7 @@ from specbench.decoder.drafters import load_drafter
 from specbench.decoder.drafters.base import DrafterContext
 from specbench.decoder.drafters.draft_model import DraftModel
 from specbench.decoder.drafters.eagle3 import Eagle3Drafter
+from specbench.decoder.drafters.universal import UniversalDraftModel
 from specbench.decoder.engine import Engine
 from specbench.decoder.load import load_engine
 from specbench.decoder.request import Request
@@ -73,7 +74,7 @@ def load_profiler(method: str, engine: Engine, target: Path, drafter: Path) -> t
     Raises SpecbenchError for weights that do not fit the target.
     """
     try:
-        context = DrafterContext(engine.target, target, drafter, rows=1, slots=1)
+        context = DrafterContext(engine.target, target, drafter, engine.cache, gamma=1)
         loaded = load_drafter(method, context)
     except ValueError as error:
         raise SpecbenchError(str(error)) from error
@@ -83,4 +84,9 @@ def load_profiler(method: str, engine: Engine, target: Path, drafter: Path) -> t
             return DraftModelProfiler(loaded.model), cost
         case Eagle3Drafter():
             return Eagle3Profiler(loaded.head, engine.target), cost
+        case UniversalDraftModel():
+            raise SpecbenchError(
+                f"{drafter} has another vocabulary than the target, so what it would have drafted at each position is "
+                "not known without decoding. Profile a draft model of the target's family, or run a sweep."
+            )
     raise SpecbenchError(f"method {method} cannot be profiled. Choose from: {', '.join(METHODS)}.")

@@ -39,11 +39,17 @@ def plot_formats(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def save(figure: Figure, path: Path) -> None:
-    """In the format of the path's ending. Raises SpecbenchError for an ending that is none of FORMATS."""
+def format_of(path: Path) -> str:
+    """By the path's ending. Raises SpecbenchError for one that is none of FORMATS."""
     kind = path.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
         raise SpecbenchError(f"{path}: a plot's file ends in .png, .svg or .pdf.")
+    return kind
+
+
+def save(figure: Figure, path: Path) -> None:
+    """In the format of the path's ending. Raises SpecbenchError for an ending that is none of FORMATS."""
+    kind = format_of(path)
     with replacing(path) as partial:
         partial.write_bytes(rendered(figure, kind))
 

@@ -52,6 +52,8 @@ MAX_BATCH_SIZE = 100_000
 MAX_REQUESTS = 10_000_000
 """Beyond what any server or hour takes, and a typo more than that would hang."""
 
+_CONFIDENCE = 0.95
+
 
 class SweepConfig(AttachOptions):
     """What to measure, on what, and what a GPU-hour costs. Every field is a flag of `specbench sweep`."""
@@ -102,7 +104,7 @@ class SweepConfig(AttachOptions):
     until_confident: bool = Field(
         False, description="measure the cells that tell most, until the best arm at each batch size is known"
     )
-    confidence: Share = Field(0.95, ge=0.5, description="how sure of it until_confident asks to be")
+    confidence: Share = Field(_CONFIDENCE, ge=0.5, description="how sure of it until_confident asks to be")
     budget: Budget | None = Field(
         None, description="the same, at most so much of the whole grid's time, such as 20% or 30m; 100% is all of it"
     )
@@ -242,6 +244,8 @@ class SweepConfig(AttachOptions):
         }
         if self.stops_early and (why := next((why for why, holds in reasons.items() if holds), None)):
             raise ValueError(f"{'--until-confident' if self.until_confident else '--budget'} cannot be: {why}")
+        if self.confidence != _CONFIDENCE and not self.until_confident and self.budget is None:
+            raise ValueError(f"--confidence {self.confidence:.3g} goes with --until-confident or --budget: add one")
         return self
 
     @model_validator(mode="after")

@@ -48,6 +48,24 @@ def test_json_and_prometheus_of_a_fleet_by_the_catalogue(specbench: Any, tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("rate", "duration", "said"),
+    [
+        ("1000", "60s", "the fleet falls behind: 1"),
+        ("0.001", "1s", "Nothing came: no request arrives in so short a time"),
+    ],
+)
+def test_a_queue_that_grows_and_a_time_without_requests_are_said(
+    rate: str, duration: str, said: str, specbench: Any
+) -> None:
+    traffic = f"{rate} req/s, prompt 500±200, output 100±50"
+    done = specbench("simulate", *CATALOGUE, "--traffic", traffic, "--duration", duration, "--max-batch-size", 8)
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
+    steady = specbench("simulate", *CATALOGUE, "--traffic", "2 req/s, prompt 500±200, output 100±50")
+    assert "falls behind" not in steady.stdout
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ((EXAMPLE, "--workload", "chat", "--traffic", "much"), "much"),
@@ -60,6 +78,10 @@ def test_json_and_prometheus_of_a_fleet_by_the_catalogue(specbench: Any, tmp_pat
         ((*CATALOGUE, *TRAFFIC, "--failures", "1ms,1h"), "--failures: expected a minute or more between them"),
         ((*CATALOGUE, *TRAFFIC, "--kv-tokens", "10"), "a cache of 10 tokens does not hold one block of 16"),
         ((*CATALOGUE, *TRAFFIC, "--policy", "none,oracle", "--prometheus", "x"), "give one with --policy"),
+        (
+            (*CATALOGUE, "--traffic", "1 req/s", "--duration", "1000h", "--plot", "day.gif"),
+            "ends in .png, .svg or .pdf",
+        ),
         (("--model", "llama-3.3-70b", "--gpu", "H100", *TRAFFIC), "leave no room for a KV cache"),
     ],
 )

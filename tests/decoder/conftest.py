@@ -114,14 +114,17 @@ def reduced(pruned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def engine(target: Path, pruned: Path, reduced: Path) -> Callable[..., Engine]:
     """An engine over the tiny target; `self` is the target as its own draft, `pruned` its layer-pruned copy, `reduced`
-    that with a head for a part of the vocabulary."""
-    drafters = {"none": None, "ngram": None, "suffix": None, "self": target, "pruned": pruned, "reduced": reduced}
+    that with a head for a part of the vocabulary; `ssd`, `ssd-self` and `ssd-reduced` prepare drafts of these."""
+    drafters = {
+        **{"self": ("draft_model", target), "pruned": ("draft_model", pruned), "reduced": ("draft_model", reduced)},
+        **{"ssd": ("ssd", pruned), "ssd-self": ("ssd", target), "ssd-reduced": ("ssd", reduced)},
+    }
 
-    def make(method: str = "none", gamma: int = 0, **settings: Any) -> Engine:
-        drafter = drafters[method]
+    def make(method: str = "none", gamma: int | str = 0, **settings: Any) -> Engine:
+        name, drafter = drafters.get(method, (method, None))
         return load_engine(
             target,
-            method="draft_model" if drafter else method,
+            method=name,
             gamma=gamma,
             drafter=drafter,
             **{"max_model_len": 64, **settings},

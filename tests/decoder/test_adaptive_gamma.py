@@ -39,7 +39,7 @@ TEXTS = (
 )
 GREEDY = SamplingParams(temperature=0.0, max_tokens=MAX_TOKENS, ignore_eos=True)
 SAMPLED = replace(GREEDY, temperature=0.8)
-METHODS = ("ngram", "suffix", "self", "pruned", "reduced")
+METHODS = ("ngram", "suffix", "self", "pruned", "reduced", "layer_skip", "ssd")
 RULES = (
     "schedule:1=3+2=1+3=0+5=2",
     "adaptive:threshold",
@@ -53,14 +53,14 @@ Make = Callable[..., Engine]
 def make(target: Path, pruned: Path, reduced: Path) -> Make:
     """An engine over the tiny target. `self` drafts with the target itself, `pruned` with some of its layers, `reduced`
     with these and a part of the vocabulary."""
-    drafters = {"self": target, "pruned": pruned, "reduced": reduced}
+    drafters = {"self": target, "pruned": pruned, "reduced": reduced, "ssd": pruned}
 
     def load(
         method: str = "none", gamma: int | str = 0, batch_size: int = 1, verification: Verification = "rejection"
     ) -> Engine:
         return load_engine(
             target,
-            method="draft_model" if method in drafters else method,
+            method="draft_model" if method in ("self", "pruned", "reduced") else method,
             gamma=gamma,
             drafter=drafters.get(method),
             max_batch_size=batch_size,

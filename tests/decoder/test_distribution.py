@@ -39,7 +39,7 @@ def make(save_llama: Callable[..., Path], tmp_path_factory: pytest.TempPathFacto
         "eos_token_id": None,
         "initializer_range": 0.5,
     }
-    target, draft = save_llama(seed=1, num_hidden_layers=2, **shape), save_llama(seed=2, num_hidden_layers=1, **shape)
+    target, draft = save_llama(seed=1, num_hidden_layers=3, **shape), save_llama(seed=2, num_hidden_layers=1, **shape)
     config, folder = json.loads((target / "config.json").read_text()), tmp_path_factory.mktemp("heads")
     tensors = {
         "eagle": heads.eagle_tensors(config),
@@ -47,7 +47,7 @@ def make(save_llama: Callable[..., Path], tmp_path_factory: pytest.TempPathFacto
         "mtp": heads.speculators(heads.mtp_tensors(config)),
     }
     drafters = {method: heads.save(folder / method, tensors[method], config, method) for method in tensors}
-    drafters["draft_model"] = draft
+    drafters["draft_model"] = drafters["ssd"] = draft
 
     def make(method: str, verification: str) -> Engine:
         name, branches, _ = method.partition(" in trees")
@@ -114,6 +114,9 @@ def p_value(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], fl
         ("medusa", "rejection", NUCLEUS),
         ("mtp", "rejection", NUCLEUS),
         ("draft_model", "block", NUCLEUS),
+        ("ssd", "rejection", PLAIN),
+        ("ssd", "block", NUCLEUS),
+        ("layer_skip", "rejection", NUCLEUS),
         ("eagle in trees", "rejection", NUCLEUS),
     ],
 )

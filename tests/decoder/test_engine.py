@@ -41,7 +41,7 @@ def test_plain_greedy_decoding_is_that_of_transformers(
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)
-@pytest.mark.parametrize("method", ["ngram", "suffix", "self", "pruned", "reduced"])
+@pytest.mark.parametrize("method", ["ngram", "suffix", "self", "pruned", "reduced", "layer_skip", "ssd", "ssd-reduced"])
 def test_greedy_tokens_do_not_change(
     engine: Callable[..., Engine], plain: Callable[..., dict[str, list[int]]], method: str, batch_size: int, gamma: int
 ) -> None:
@@ -78,7 +78,7 @@ def test_a_pruned_draft_is_accepted_in_part(engine: Callable[..., Engine]) -> No
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("batch_size", BATCH_SIZES)
-@pytest.mark.parametrize("method", ["ngram", "suffix", "self", "pruned", "reduced"])
+@pytest.mark.parametrize("method", ["ngram", "suffix", "self", "pruned", "reduced", "layer_skip", "ssd", "ssd-reduced"])
 def test_coupled_verification_gives_the_same_sampled_tokens_for_the_same_seeds(
     engine: Callable[..., Engine], plain: Callable[..., dict[str, list[int]]], method: str, batch_size: int, gamma: int
 ) -> None:
@@ -89,7 +89,11 @@ def test_coupled_verification_gives_the_same_sampled_tokens_for_the_same_seeds(
 
 @pytest.mark.parametrize(
     ("method", "verification"),
-    [*((method, "rejection") for method in ("none", "ngram", "suffix", "pruned", "reduced")), ("pruned", "block")],
+    [
+        *((method, "rejection") for method in ("none", "ngram", "suffix", "pruned", "reduced", "ssd")),
+        ("pruned", "block"),
+        ("ssd", "block"),
+    ],
 )
 def test_sampled_tokens_do_not_depend_on_batch_mates(
     engine: Callable[..., Engine], method: str, verification: str
@@ -112,7 +116,7 @@ def test_a_sampled_self_draft_is_accepted_under_every_verifier(engine: Callable[
         assert speculating.counters.accepted >= 0.99 * speculating.counters.drafted
 
 
-@pytest.mark.parametrize("method", ["none", "ngram", "suffix", "self", "pruned"])
+@pytest.mark.parametrize("method", ["none", "ngram", "suffix", "self", "pruned", "layer_skip", "ssd"])
 def test_every_token_is_counted_once(engine: Callable[..., Engine], method: str) -> None:
     speculating = engine(method, 0 if method == "none" else 3, max_batch_size=3)
     for steps in run(speculating, requests(GREEDY, SAMPLED)).values():
@@ -205,7 +209,7 @@ def test_logprobs_are_those_of_the_raw_logits(engine: Callable[..., Engine], met
             text.append(token)
 
 
-@pytest.mark.parametrize("method", ["none", "ngram", "suffix", "self", "pruned"])
+@pytest.mark.parametrize("method", ["none", "ngram", "suffix", "self", "pruned", "layer_skip", "ssd"])
 def test_after_every_step_the_cache_equals_a_fresh_prefill(engine: Callable[..., Engine], method: str) -> None:
     speculating = engine(method, 0 if method == "none" else 3, max_batch_size=3)
     for request in requests(GREEDY, SAMPLED):

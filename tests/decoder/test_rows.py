@@ -48,7 +48,7 @@ def test_a_freed_row_is_taken_by_the_next_in_line(engine: Callable[..., Engine])
     assert speculating.kv_capacity == 2 * 64
 
 
-@pytest.mark.parametrize("method", ["none", "ngram", "pruned"])
+@pytest.mark.parametrize("method", ["none", "ngram", "pruned", "layer_skip", "ssd"])
 @pytest.mark.parametrize("broken", ["prefill", "_emit"])
 def test_a_request_that_cannot_be_admitted_fails_alone(
     engine: Callable[..., Engine],
@@ -110,7 +110,7 @@ def test_an_id_is_refused_while_it_is_in_use(engine: Callable[..., Engine]) -> N
 def test_any_schedule_of_joins_ends_and_aborts_leaves_tokens_and_cache_right(
     engine: Callable[..., Engine], plain: Callable[..., dict[str, list[int]]], data: st.DataObject
 ) -> None:
-    method = data.draw(st.sampled_from(["none", "ngram", "suffix", "self", "pruned"]))
+    method = data.draw(st.sampled_from(["none", "ngram", "suffix", "self", "pruned", "layer_skip", "ssd"]))
     gamma = 0 if method == "none" else data.draw(st.integers(1, 4))
     speculating = engine(method, gamma, max_batch_size=data.draw(st.integers(1, 4)), verification="coupled")
     expected = plain(GREEDY, SAMPLED, verification="coupled")

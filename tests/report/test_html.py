@@ -131,6 +131,13 @@ def test_a_phase_tells_its_time_per_step_and_verification_its_share_of_the_memor
     assert "per step" not in by_phase["prefill"]
 
 
+def test_drafts_that_were_ready_are_told_and_what_is_modelled_says_so(summary: RunSummary) -> None:
+    cells = tuple(replace(c, ready_draft_rate=0.85, second_device_gain=1.234) for c in summary.cells)
+    facts = dict(page_data(replace(summary, cells=cells), [])["cells"][0]["facts"])
+    assert (facts["drafts ready in time"], facts["with a second device, modelled"]) == ("85%", "1.23× draft_model")
+    assert "drafts ready in time" not in dict(page_data(summary, [])["cells"][0]["facts"])
+
+
 def test_kv_cache_lost_to_the_drafter_is_a_share_of_the_baselines(summary: RunSummary) -> None:
     def with_kv(label: str) -> int:
         return 10_000 if label == "none" else 9_000 if label.startswith("eagle3") else 10_000

@@ -63,6 +63,7 @@ def test_the_baseline_is_always_an_arm_and_comes_first() -> None:
         ({**WORKLOAD, "batch_size": [10**6]}, "--batch-size: .* less than or equal to 100000"),
         ({**WORKLOAD, "until_ci": "3"}, "--until-ci: expected a percentage such as 3%; got '3'"),
         ({**WORKLOAD, "until_ci": "3%", "max_replicates": 2}, "--max-replicates 2 is less than --replicates 3"),
+        ({**WORKLOAD, "confidence": "99%"}, "--confidence 0.99 goes with --until-confident or --budget"),
         ({**WORKLOAD, "request_rate": [2e9]}, "--request-rate: Input should be less than or equal to 100000"),
         ({**WORKLOAD, "until_ci": "3%", "request_rate": [2.0]}, "--until-ci is of speedups, and an open loop has none"),
         ({**WORKLOAD, "verification": "maybe"}, "--verification"),

@@ -13,13 +13,15 @@ METHODS = {
     "ngram": "specbench.decoder.drafters.ngram",
     "suffix": "specbench.decoder.drafters.suffix",
     "draft_model": "specbench.decoder.drafters.draft_model",
+    "layer_skip": "specbench.decoder.drafters.layer_skip",
+    "ssd": "specbench.decoder.drafters.ssd",
     "eagle3": "specbench.decoder.drafters.eagle3",
     "eagle": "specbench.decoder.drafters.eagle",
     "medusa": "specbench.decoder.drafters.medusa",
     "mtp": "specbench.decoder.drafters.mtp",
 }
 
-CONFIDENT = ("draft_model", "eagle3", "eagle", "medusa", "mtp")
+CONFIDENT = ("draft_model", "layer_skip", "eagle3", "eagle", "medusa", "mtp")
 """Those whose drafter knows how likely its tokens are, and so can stop where it is unsure (`stop_below`)."""
 
 BRANCHING = ("eagle3", "eagle", "medusa", "mtp")

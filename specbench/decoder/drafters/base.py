@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from specbench.decoder.batch import Batch
+from specbench.decoder.cache import KVCache
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.request import SequenceState
 from specbench.decoder.tree import Tree
@@ -26,11 +27,14 @@ class Draft:
             is coupled and asks for none
     tree:   where each token hangs, in a draft that branches: `tokens` is then [B, N], one per node, -1 where a row has
             none; it was grown without chance, and `probs` is None. None for a chain
+    ready:  of each row whether its draft had been prepared for the outcome that came, None where none was prepared
+            (`Preparing`); () of other drafters
     """
 
     tokens: Tensor
     probs: Tensor | None = None
     tree: Tree | None = None
+    ready: tuple[bool | None, ...] = ()
 
     @classmethod
     def of(cls, proposals: Sequence[Sequence[int]], device: torch.device) -> Draft:
@@ -91,10 +95,20 @@ class Drafter(Protocol):
         """The request of `row` is done, or was not admitted: `prefill` may have failed, or never been reached."""
 
 
+@runtime_checkable
+class Preparing(Protocol):
+    """A drafter that works on next drafts while the target verifies the present one."""
+
+    def prepare(self, batch: Batch, draft: Draft) -> None:
+        """Called between `propose` and the verification of what it gave, whose outcome it cannot know."""
+
+
 @dataclass(frozen=True, slots=True)
 class DrafterContext:
-    """What a drafter is made for: the target, the size of the batch, and where its own weights are, if it has any.
+    """What a drafter is made for: the target, and where its own weights are, if it has any.
 
+    cache: the target's, whose entries a drafter may overwrite from each row's newest token on
+    gamma: tokens of a draft at most
     stop_below: a draft ends after a token to which the drafter gave less than this; None for drafts of full length
     tree: how its drafts branch; None for chains
     """
@@ -102,7 +116,15 @@ class DrafterContext:
     target: Llama
     target_directory: Path
     directory: Path | None
-    rows: int
-    slots: int
+    cache: KVCache
+    gamma: int
     stop_below: float | None = None
     tree: TreeShape | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.cache.positions.shape[0]
+
+    @property
+    def slots(self) -> int:
+        return self.cache.slots

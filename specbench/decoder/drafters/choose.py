@@ -14,10 +14,12 @@ def choose(
 ) -> tuple[Tensor, Tensor | None]:
     """The likeliest token for greedy rows, a drawn one for others, and the distribution that it was drawn from.
 
-    logits [B, 1, V_d] · positions [B, 1], the place of the token chosen · token_ids [V_d], the target's token that each
-    logit stands for, None where that is its own number -> tokens [B, 1], probabilities [B, 1, V] or None where
-    verification asks for none
+    logits [B, w, V_d], each for a token that follows another text · positions [B, w], the place of the token chosen ·
+    token_ids [V_d], the target's token that each logit stands for, None where that is its own number (logits beyond the
+    target's vocabulary then mean nothing) -> tokens [B, w], probabilities [B, w, V] or None where verification asks for
+    none
     """
+    logits = logits if token_ids is not None else logits[..., :vocab_size]
     if batch.warp.all_greedy:
         best = logits.argmax(-1)
         return best if token_ids is None else token_ids[best], None

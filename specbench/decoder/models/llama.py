@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +34,9 @@ class Forward:
 
     logits: Tensor
     hidden: Tensor | None
+
+
+Sublayer = tuple[int, Literal["attention", "mlp"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,12 @@ class Llama:
         config, checkpoint = ModelConfig.from_directory(directory), Checkpoint(directory)
         return cls(config, checkpoint, dtype, device, on_kernels=on_kernels)
 
+    def without(self, skipped: frozenset[Sublayer]) -> Llama:
+        """The same model over the same weights, less some of its sublayers. It runs in plain PyTorch."""
+        thinned = copy(self)
+        thinned._run_layers, thinned._graphs = partial(run_layers, skipped=skipped), None
+        return thinned
+
     def forward(self, tokens: Tensor, view: CacheView, logits: int, taps: Sequence[int] = ()) -> Forward:
         """Run new tokens through the layers and enter them in the cache.
 
@@ -149,9 +160,15 @@ RunLayers = Callable[
 
 
 def run_layers(
-    config: ModelConfig, layers: Sequence[Layer], x: Tensor, rotation: Tensor, view: CacheView, taps: Sequence[int]
+    config: ModelConfig,
+    layers: Sequence[Layer],
+    x: Tensor,
+    rotation: Tensor,
+    view: CacheView,
+    taps: Sequence[int],
+    skipped: frozenset[Sublayer] = frozenset(),
 ) -> tuple[Tensor, list[Tensor]]:
-    """The residual stream after all layers, and as it entered those that are tapped.
+    """The residual stream after all layers but for the sublayers skipped, and as it entered those that are tapped.
 
     x [B * w, hidden_size] · rotation [B * w, 1, head_dim/2] complex64 -> [B * w, hidden_size], and of each tap the same
     """
@@ -159,10 +176,12 @@ def run_layers(
     for index, layer in enumerate(layers):
         if index in taps:
             hidden.append(x)
-        h = normalize(config, x, layer.attention_norm)
-        x = layer.output.plus(attend(config, layer, index, h, rotation, view), x)
-        h = normalize(config, x, layer.mlp_norm)
-        x = layer.down.plus(layer.up.times(h, layer.gate.silu(h)), x)
+        if (index, "attention") not in skipped:
+            h = normalize(config, x, layer.attention_norm)
+            x = layer.output.plus(attend(config, layer, index, h, rotation, view), x)
+        if (index, "mlp") not in skipped:
+            h = normalize(config, x, layer.mlp_norm)
+            x = layer.down.plus(layer.up.times(h, layer.gate.silu(h)), x)
     if len(layers) in taps:
         hidden.append(x)
     return x, hidden

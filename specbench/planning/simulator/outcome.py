@@ -21,6 +21,9 @@ Counts = NDArray[np.int64]
 LEVEL = 0.95
 PERCENTILES = (50, 90, 95, 99)
 
+_BUSY = 0.98
+"""Utilisation of a fleet that has no time left, but for the beginning."""
+
 EDGES = SHORTEST * (1 + WIDTH) ** np.arange(BINS + 1)
 """Seconds, of the bins of latency."""
 
@@ -135,6 +138,12 @@ class Outcome:
     def requests_per_s(self) -> float:
         """That end; below what arrives where a queue grows."""
         return self._per_second(tally.FINISHED)
+
+    @property
+    def falls_behind(self) -> bool:
+        """Whether busy replicas end fewer requests than come, by more than chance: a queue that grows."""
+        came, ended = self._total(tally.ARRIVED), self._total(tally.FINISHED)
+        return self.utilisation > _BUSY and came - ended > 4 * math.sqrt(came)
 
     @property
     def goodput_requests_per_s(self) -> float:

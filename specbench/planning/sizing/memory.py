@@ -38,7 +38,7 @@ def drafter_size(method: str, target: ModelShape) -> DrafterSize:
             return DrafterSize(2 * layer, target.kv_bytes_per_token / target.layers)
         case "medusa":
             return DrafterSize(2 * layer)
-        case "draft_model":
+        case "draft_model" | "ssd":
             return DrafterSize(0.1 * weight_bytes(target), 0.1 * target.kv_bytes_per_token)
         case _:
             return DrafterSize()

@@ -15,6 +15,7 @@ from specbench.planning.sizing.next_cells import NextCell
 from specbench.planning.sizing.plan import ArmSize, Plan, Refused, Sized
 from specbench.planning.sizing.services import largest_gamma
 from specbench.schedule import Schedule
+from specbench.speculation import DRAFTERLESS
 
 Row = tuple[str, ...]
 
@@ -137,16 +138,17 @@ def _thumb_rows(plan: Plan) -> list[Row]:
 
 
 def next_line(plan: Plan) -> str:
-    """What to measure, as options of `specbench sweep`."""
+    """What to measure, as a `specbench sweep` with the user's own files in it."""
     cells = plan.next_cells
     places = "; ".join(f"{_place(c)} ({c.share:.0%})" for c in cells)
     method = plan.known.arm[1]
     gammas = sorted({c.gamma for c in cells if c.gamma}) or [max(1, largest_gamma(plan.sized.case.schedule))]
     sizes = sorted({c.batch_size for c in cells})
+    drafter = "" if method in DRAFTERLESS else f" --drafter {method}=DIRECTORY"
     listed = f"--gamma {','.join(map(str, gammas))} --batch-size {','.join(map(str, sizes))}"
     return (
         f"Measure next, by what of the uncertainty is then gone, one after the other: {places}. That is: "
-        f"specbench sweep --method {method} {listed}"
+        f"specbench sweep --workload FILE --method {method}{drafter} {listed}"
     )
 
 

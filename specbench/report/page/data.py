@@ -82,6 +82,9 @@ def _facts(c: CellSummary) -> list[Fact]:
         (f"{c.currency or 'cost'} per M tokens", figures.money(c.cost_per_million_output_tokens)),
         ("outputs", c.equivalence.replace("_", " ").lower()),
     ]
+    if c.ready_draft_rate is not None:
+        facts.append(("drafts ready in time", figures.percent(c.ready_draft_rate)))
+        facts.append(("with a second device, modelled", f"{figures.number(c.second_device_gain, 2)}× draft_model"))
     return [*facts, ("marks", ", ".join(m.code for m in c.marks))] if c.marks else facts
 
 

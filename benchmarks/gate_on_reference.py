@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 CONFIG = ROOT / "configs" / "ci" / "reference.yaml"
 
 SHORT = {"prompts": 4, "max_tokens": 32}
-"""In a session, so that the two sides of a pair are near each other in time: what a shared machine loses to others cancels."""
+"""In a session, so that the two sides of a pair are near in time: what a shared machine loses to others cancels."""
 
 MARK = "--kernels=off"
 """An argument of B's server that changes nothing, and tells it from A's."""

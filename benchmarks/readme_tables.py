@@ -83,8 +83,8 @@ def decoder_table() -> str:
     count = report["prompts"]
     rows = [
         (
-            r["dtype"], r["pair"], f"{1e3 * r['ours']:.1f} ms", f"{1e3 * r['transformers']:.1f} ms", f"{r['ratio']:.2f} ×",
-            f"{r['mean_acceptance_length']:.2f}", f"{count - r['differing_prompts']} of {count}",
+            r["dtype"], r["pair"], f"{1e3 * r['ours']:.1f} ms", f"{1e3 * r['transformers']:.1f} ms",
+            f"{r['ratio']:.2f} ×", f"{r['mean_acceptance_length']:.2f}", f"{count - r['differing_prompts']} of {count}",
         )
         for r in report["results"]
     ]  # fmt: skip
@@ -327,9 +327,9 @@ def engines_table() -> str:
         ratios = [ours / theirs for ours, theirs in zip(r["ours"], r["theirs"], strict=True)]
         method = METHODS.get(r["method"], "plain")
         rates = (f"{median(r[side]):.1f} tok/s" for side in ("ours", "theirs"))
-        shown = f"{median(ratios):.2f} × ({min(ratios):.2f} to {max(ratios):.2f})"
+        shown = f"{median(ratios):.2f} ×" + (f" ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else "")
         rows.append((r["engine"], method, str(r["batch_size"]), *rates, shown))
-    return table(("engine", "method", "batch", "ours", "theirs", "ratio, median (rounds)"), rows)
+    return table(("engine", "method", "batch", "ours", "theirs", "ratio"), rows)
 
 
 def bandwidth_table() -> str:

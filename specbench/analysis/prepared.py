@@ -27,7 +27,7 @@ def second_device_gain(counted: Sequence[EngineCounters]) -> float | None:
     are; with a second device max(V, T) where all drafts are ready, else V + D (Kumar, Dao and May, "Speculative
     speculative decoding", 2026). Communication is not in it.
     """
-    passes, late = (sum(getattr(c, name) or 0 for c in counted) for name in ("passes", "late_passes"))
+    passes, late = sum(c.passes or 0 for c in counted), sum(c.late_passes or 0 for c in counted)
     if not passes or not late:
         return None
 

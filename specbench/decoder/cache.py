@@ -3,9 +3,9 @@
 An entry's *slot* is where it lives within its row; its *position* is its place in the text, which turns its key and
 decides who may see it: a query sees the keys whose position is at most its own. Nothing is ever rolled back. Entries of
 rejected tokens lie at positions after the newest token, where no query sees them until a later step has overwritten
-them. Chains put position p into slot p. Siblings of a tree share a position, so each has a slot of its own behind the
-newest token, and sees of its tree only its ancestors (`Branches`); the branch that is kept is then moved to where a
-chain's entries would be (`keep`), and slot and position agree again.
+them. Chains put position p into slot p. The nodes of a tree at one depth share a position, so
+each has a slot of its own behind the newest token, and sees of its tree only its ancestors (`Branches`); the branch
+that is kept is then moved to where a chain's entries would be (`keep`), and slot and position agree again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class KVCache:
     def at(
         self, rows: slice, slots: Tensor, positions: Tensor, used: int, branches: Branches | None = None
     ) -> CacheView:
-        """Where one forward pass writes and what it sees.
+        """Where one forward pass writes and what it sees. Positions are entered now, keys and values by `write`.
 
         rows: a contiguous range of B rows · slots, positions [B, w] int64: where each new entry goes, and its place in
         the text · used: no row of these has an entry beyond this many slots, the new ones included · branches: for new

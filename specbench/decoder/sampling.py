@@ -18,7 +18,8 @@ class SamplingParams:
     temperature:    divides the logits; 0 is greedy
     top_k:          keep the k most likely tokens; 0 keeps all
     top_p:          keep the most likely tokens whose mass reaches top_p (nucleus); 1 keeps all
-    seed:           int64; the same seed, parameters and prompt give the same tokens
+    seed:           int64; the same seed, parameters and prompt give the same tokens with the same method and gamma, and
+                    under coupled verification with any
     max_tokens:     tokens generated at most
     ignore_eos:     do not stop at the model's end-of-sequence token
     stop_token_ids: further tokens that end the request

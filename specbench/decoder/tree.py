@@ -14,7 +14,7 @@ class Tree:
     """Where each node of a draft hangs. Column 0 is the root, the row's newest token; drafted node i is column i + 1.
 
     parents:   [B, N] int64, the column of each node's parent, which comes before its children
-    depths:    [B, 1 + N] int64, 0 for the root: a node's position is the root's and its depth; siblings share one
+    depths:    [B, 1 + N] int64, 0 for the root: a node's position is the root's and its depth
     ancestors: [B, 1 + N, 1 + N] bool; [b, i, j] where j is i or lies above it
     depth:     no node lies deeper
     """

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from specbench.decoder import noise, verifier, verify
 from specbench.decoder.batch import Batch
-from specbench.decoder.drafters import draft_model
+from specbench.decoder.drafters import chain
 from specbench.decoder.drafters.choose import choose
 from specbench.decoder.engine import Engine
 from specbench.decoder.load import load_engine
@@ -79,7 +79,7 @@ def _raw_draft_probabilities(patch: Patch) -> None:
         tokens, q = choose(batch, logits, positions, vocab_size, token_ids)
         return tokens, None if q is None else logits.float().softmax(-1)
 
-    patch.setattr(draft_model, "choose", chosen)
+    patch.setattr(chain, "choose", chosen)
 
 
 def _stale_cache(patch: Patch) -> None:

@@ -139,7 +139,9 @@ def test_a_gamma_that_stays_is_no_policy(make: Make) -> None:
 
 
 def test_confidence_needs_a_drafter_that_has_any(make: Make) -> None:
-    with pytest.raises(ValueError, match="ngram knows no probabilities to stop by: that is for draft_model, eagle3"):
+    with pytest.raises(
+        ValueError, match="ngram knows no probabilities to stop by: that is for draft_model, layer_skip, eagle3"
+    ):
         make("ngram", "adaptive:confidence")
 
 
@@ -210,7 +212,7 @@ def assert_caches_are_right(engine: Engine) -> None:
         if isinstance(drafter := engine.drafter, DraftModel):
             assert drafter._seen[row] <= len(sequence.tokens)
             seen = sequence.tokens[: drafter._seen[row]]
-            assert_holds_a_fresh_prefill(drafter.model, drafter._cache, row, seen)
+            assert_holds_a_fresh_prefill(drafter.model, drafter.cache, row, seen)
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -28,7 +28,7 @@ def test_time_between_results_and_the_next_phase_is_the_hosts_unless_nothing_was
     counters.rest()
     with counters.timed("prefill"):  # 100 to 101
         pass
-    assert counters.seconds == {"prefill": 1, "draft": 1, "verify": 2, "accept": 2, "host": 10}
+    assert counters.seconds == {"prefill": 1, "draft": 1, "prepare": 0, "verify": 2, "accept": 2, "host": 10}
 
 
 def test_passes_read_the_weights_and_what_their_sequences_hold() -> None:

@@ -27,8 +27,8 @@ class Draft:
             is coupled and asks for none
     tree:   where each token hangs, in a draft that branches: `tokens` is then [B, N], one per node, -1 where a row has
             none; it was grown without chance, and `probs` is None. None for a chain
-    ready:  of each row whether its draft had been prepared for the outcome that came, None where none was prepared
-            (`Preparing`); () of other drafters
+    ready:  of each row that may draft, in order, whether its draft had been prepared for the outcome that came, None
+            where none was prepared (`Preparing`); () of other drafters
     """
 
     tokens: Tensor
@@ -97,7 +97,8 @@ class Drafter(Protocol):
 
 @runtime_checkable
 class Preparing(Protocol):
-    """A drafter that works on next drafts while the target verifies the present one."""
+    """A drafter that works on next drafts without waiting for the verdict on the present one: a second device could do
+    so while the target verifies."""
 
     def prepare(self, batch: Batch, draft: Draft) -> None:
         """Called between `propose` and the verification of what it gave, whose outcome it cannot know."""

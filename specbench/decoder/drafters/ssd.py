@@ -126,7 +126,11 @@ class SSD:
         if draft.width == 0:
             return
         logits = self._after_each(batch, draft)
-        count = fan_out(guesses(self._gamma), draft.width, self._accepted / (self._accepted + self._rejected))
+        alpha = self._accepted / (self._accepted + self._rejected)
+        count = [
+            min(n, min(logits.shape[2], self._vocab_size) - 1)
+            for n in fan_out(guesses(self._gamma), draft.width, alpha)
+        ]
         firsts = self._likeliest(logits, draft, count)
         kept = torch.repeat_interleave(torch.arange(draft.width + 1), torch.tensor(count))
         tokens, probs = self._draft_on(batch, firsts, kept.to(batch.device), draft.width)

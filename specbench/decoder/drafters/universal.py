@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from specbench.decoder import noise
 from specbench.decoder.batch import Batch
 from specbench.decoder.drafters.base import Draft
 from specbench.decoder.request import Request, SequenceState
@@ -72,7 +73,9 @@ class UniversalDraftModel:
         most = [min(n, text.room) if text is not None else 0 for text, n in zip(texts, limits, strict=True)]
         if max(most) < 1:
             return Draft.none(batch)
-        theirs = Batch.of([text if n > 0 else None for text, n in zip(texts, most, strict=True)], 0, batch.device)
+        theirs = Batch.of(
+            [text if n > 0 else None for text, n in zip(texts, most, strict=True)], noise.DRAFT, batch.device
+        )
         drafts: list[list[int]] = []
         for row, (tokens, limit) in enumerate(
             zip(self._drafter.propose(theirs, most).tokens.tolist(), limits, strict=True)

@@ -46,7 +46,7 @@ def linear(weight: Tensor, bias: Tensor | None = None) -> Linear:
 
 
 _SMALL = 2**20
-"""float32 weights below this many elements are quickest by columns at one row, and packed ones above it at several."""
+"""float32 weights of fewer elements are read fastest column by column, at one row; larger ones packed, at any."""
 
 
 class Unfused(ABC):

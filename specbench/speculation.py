@@ -17,6 +17,9 @@ OWN_HEAD = ("mtp",)
 
 METHODS = ("none", "ngram", "suffix", "draft_model", "eagle3", "eagle", "medusa", "mtp", "layer_skip", "ssd")
 
+OWN = ("layer_skip", "ssd")
+"""Of these, the reference decoder's alone."""
+
 UNKNOWN = "unknown"
 """The method of a server that specbench did not start and that does not tell."""
 

@@ -21,7 +21,7 @@ from specbench.backends.vllm_counters import count
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.replay.dialect import VLLM, Dialect
 from specbench.schedule import Schedule
-from specbench.speculation import METHODS, Speculation
+from specbench.speculation import METHODS, OWN, Speculation
 from specbench.telemetry.prometheus import Metrics, scrape
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class VllmBackend:
     """Translates a launch into vLLM's OpenAI server."""
 
     name = "vllm"
-    methods = METHODS
+    methods = tuple(method for method in METHODS if method not in OWN)
     options = frozenset(field.name for field in fields(EngineOptions)) - {"scenario", "engine_version"}
     start_seconds = 60.0
 

@@ -25,19 +25,18 @@ def second_device_gain(counted: Sequence[EngineCounters]) -> float | None:
 
     A step with D seconds of drafting, V of verification and what goes with it, and T of preparing takes V + D as things
     are; with a second device max(V, T) where all drafts are ready, else V + D (Kumar, Dao and May, "Speculative
-    speculative decoding", 2026). Communication is not in it.
+    speculative decoding", 2026); without a draft V. Communication is not in it.
     """
-    passes, late = sum(c.passes or 0 for c in counted), sum(c.late_passes or 0 for c in counted)
-    if not passes or not late:
+    passes, drafting = sum(c.passes or 0 for c in counted), sum(c.drafting_passes or 0 for c in counted)
+    late = sum(c.late_passes or 0 for c in counted)
+    if not late:
         return None
 
     def seconds(*phases: str) -> float:
         return sum((c.phase_seconds or {}).get(phase, 0.0) for c in counted for phase in phases)
 
-    draft, verify, prepare = (
-        seconds("draft") / late,
-        seconds("verify", "accept", "host") / passes,
-        seconds("prepare") / passes,
-    )
-    share = late / passes
-    return (verify + draft) / ((1 - share) * max(verify, prepare) + share * (verify + draft))
+    draft, prepare = seconds("draft") / late, seconds("prepare") / drafting
+    verify = seconds("verify", "accept", "host") / passes
+    as_it_is = passes * verify + drafting * draft
+    with_two = (passes - drafting) * verify + (drafting - late) * max(verify, prepare) + late * (verify + draft)
+    return as_it_is / with_two

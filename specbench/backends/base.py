@@ -125,8 +125,9 @@ class EngineCounters:
     phase_seconds: where the engine's time went, by phase (`prefill`, `draft`, `prepare` of next drafts, `verify`,
         `accept`, and `host`, in which its device waited while there was work)
     passes: verification passes, each counted once for all sequences in it
-    prepared_drafts, ready_drafts, late_passes: drafts that could have been prepared during verification; those that
-        were, for the outcome that came; passes that waited for one that was not
+    prepared_drafts, ready_drafts: drafts that could have been prepared during verification; those that were, for the
+        outcome that came
+    drafting_passes, late_passes: passes of such drafts; those that waited for one that was not ready
     verify_bytes, read_bytes_per_s: what these passes had to read, and how fast the device's memory is read at best
     kv_usage_peak: largest share of the KV cache in use that was seen, 0..1
     preemptions: requests thrown out of a full KV cache and computed again
@@ -142,6 +143,7 @@ class EngineCounters:
     passes: int | None = None
     prepared_drafts: int | None = None
     ready_drafts: int | None = None
+    drafting_passes: int | None = None
     late_passes: int | None = None
     verify_bytes: int | None = None
     read_bytes_per_s: float | None = None

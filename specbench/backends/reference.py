@@ -41,7 +41,7 @@ class ReferenceBackend:
             )
         if parse(speculation.policy or 0).stop_below is not None and speculation.method not in CONFIDENT:
             raise UnsupportedSpeculation(
-                f"{speculation.method} knows no probabilities, and {speculation.policy} stops by them. It is for "
+                f"{speculation.method} does not stop where it is unsure, as {speculation.policy} asks. It is for "
                 f"{', '.join(CONFIDENT)}; nearest: --gamma adaptive:threshold."
             )
         if speculation.tree is not None and speculation.method not in BRANCHING:
@@ -176,6 +176,7 @@ def counters_between(before: Metrics, after: Metrics) -> EngineCounters | None:
         passes=int(delta("num_passes").total),
         prepared_drafts=int(delta("prepared_drafts").total),
         ready_drafts=int(delta("ready_drafts").total),
+        drafting_passes=int(delta("drafting_passes").total),
         late_passes=int(delta("late_passes").total),
         verify_bytes=int(delta("verify_bytes").total),
         read_bytes_per_s=after.get("specbench:read_bytes_per_s", {}).get(frozenset()),

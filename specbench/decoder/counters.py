@@ -24,7 +24,7 @@ class Counters:
     passes: verification passes, each counted once for all sequences in it
     verify_bytes: read by these passes: the target's weights, and the cache's entries of all sequences
     prepared, ready: drafts that could have been prepared while the target verified; those of them that were
-    late: passes before which some draft had to be made, since it was not ready
+    drafting, late: passes that such drafts were for; those that waited for one that was not ready
     seconds: host time by phase; on a GPU a phase that doesn't read results back ends before its kernels do. `host` is
              the time from a step's results to the next phase, in which the device has nothing to do
     read_bytes_per_s: how fast the device's memory is read; None where that was not measured
@@ -40,6 +40,7 @@ class Counters:
     verify_bytes: int = 0
     prepared: int = 0
     ready: int = 0
+    drafting: int = 0
     late: int = 0
     read_bytes_per_s: float | None = None
     seconds: dict[Phase, float] = field(
@@ -62,6 +63,7 @@ class Counters:
     def count_ready(self, ready: Sequence[bool | None]) -> None:
         self.prepared += sum(found is not None for found in ready)
         self.ready += sum(found is True for found in ready)
+        self.drafting += bool(ready)
         self.late += not all(ready)
 
     def rest(self) -> None:

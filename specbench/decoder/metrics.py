@@ -37,6 +37,7 @@ class _EngineCollector(Collector):
             "verify_bytes": ("Bytes read by them: weights and cache", counters.verify_bytes),
             "prepared_drafts": ("Drafts that could have been prepared during verification", counters.prepared),
             "ready_drafts": ("Drafts that were, for the outcome that came", counters.ready),
+            "drafting_passes": ("Verification passes of these drafts", counters.drafting),
             "late_passes": ("Verification passes that waited for a draft that was not", counters.late),
             **{f"{phase}_seconds": (f"Time spent in {phase}", value) for phase, value in counters.seconds.items()},
         }

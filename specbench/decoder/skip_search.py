@@ -7,6 +7,8 @@ the thinned model's likeliest token is the one that was emitted.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -29,15 +31,16 @@ _NOISE = 0.05**2
 
 class SkipSearch:
     """The best set of sublayers to skip so far, and what to try next. It ends at an agreement of 0.95, after 300 trials
-    without a better set, or after 1,000.
+    without a better set, after 1,000, or after as many as there are sets.
 
-    layers: of the model, at least 3 · best: the set in use; every second layer at first · agreement: its share of
+    layers: of the model, at least 3 · best: the set in use; about every second layer at first · agreement: its share of
     tokens that were right, when it was judged
     """
 
     def __init__(self, layers: int, seed: int = 0) -> None:
         self._sublayers: list[Sublayer] = [(i, part) for i in range(1, layers - 1) for part in ("attention", "mlp")]
         self._count = max(1, round(_RATIO * len(self._sublayers)))
+        self._most = min(_TRIALS, math.comb(len(self._sublayers), self._count))
         self._generator = torch.Generator().manual_seed(seed)
         odd = [index for index, (layer, _) in enumerate(self._sublayers) if layer % 2 == 1]
         self._trial = self._mask(torch.tensor(odd[: self._count]))
@@ -52,7 +55,7 @@ class SkipSearch:
 
     @property
     def goes_on(self) -> bool:
-        return self.agreement < _GOOD_ENOUGH and self._fruitless < _FRUITLESS and self.trials < _TRIALS
+        return self.agreement < _GOOD_ENOUGH and self._fruitless < _FRUITLESS and self.trials < self._most
 
     def candidate(self) -> frozenset[Sublayer]:
         """The next set to judge: first that in use."""
@@ -86,7 +89,7 @@ class SkipSearch:
         Gaussian process over the sets tried (covariance exp(-differing sublayers / those skipped))."""
         tried, pool = torch.stack(self._tried), torch.stack(self._random(_POOL))
         found = torch.tensor(self._agreements)
-        scale = found.std().clamp_min(1e-3) if len(found) > 1 else torch.tensor(1.0)
+        scale = found.std().clamp_min(1e-3)
 
         def alike(a: Tensor, b: Tensor) -> Tensor:
             return torch.exp(-torch.cdist(a, b, p=1) / self._count)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from specbench.backends.base import Command, Container, EngineCounters, EngineOptions, Launch
 from specbench.backends.vllm import VllmBackend
 from specbench.backends.vllm_counters import counters_between
-from specbench.errors import SpecbenchError
-from specbench.speculation import DRAFTERLESS, METHODS, Speculation
+from specbench.errors import SpecbenchError, UnsupportedSpeculation
+from specbench.speculation import DRAFTERLESS, METHODS, OWN, Speculation
 from specbench.telemetry.prometheus import parse
 
 PYTHON = Path("/engines/vllm/bin/python")
@@ -74,7 +74,14 @@ def test_the_speculative_config_of_every_method(method: str, config: str) -> Non
     assert value(argv, "--speculative-config") == config
     # vLLM refuses this flag without speculation.
     assert value(argv, "--per-request-spec-decode-metrics") == "detailed"
-    assert set(METHODS) == {"none", "ngram", "suffix", "mtp", "draft_model", "eagle3", "eagle", "medusa"}
+    assert set(METHODS) - set(OWN) == {"none", "ngram", "suffix", "mtp", "draft_model", "eagle3", "eagle", "medusa"}
+
+
+@pytest.mark.parametrize("method", OWN)
+def test_methods_of_the_reference_decoder_alone_are_refused(method: str) -> None:
+    drafter = None if method in DRAFTERLESS else "/models/drafter"
+    with pytest.raises(UnsupportedSpeculation, match=f"vLLM does not run {method} here"):
+        VllmBackend().check(Speculation(method, 4, drafter))
 
 
 def test_on_gpus_memory_quantization_and_parallelism_are_set() -> None:
@@ -87,7 +94,7 @@ def test_on_gpus_memory_quantization_and_parallelism_are_set() -> None:
     assert "--kv-cache-memory-bytes" not in argv
 
 
-methods = st.sampled_from([m for m in METHODS if m != "none"])
+methods = st.sampled_from([m for m in METHODS if m not in ("none", *OWN)])
 
 
 @given(st.lists(methods, min_size=1, unique=True), st.sampled_from(["cpu", "cuda"]), st.booleans())

@@ -140,7 +140,7 @@ def test_a_gamma_that_stays_is_no_policy(make: Make) -> None:
 
 def test_confidence_needs_a_drafter_that_has_any(make: Make) -> None:
     with pytest.raises(
-        ValueError, match="ngram knows no probabilities to stop by: that is for draft_model, layer_skip, eagle3"
+        ValueError, match="ngram does not stop where it is unsure: that is for draft_model, layer_skip, eagle3"
     ):
         make("ngram", "adaptive:confidence")
 

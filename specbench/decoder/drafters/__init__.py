@@ -33,7 +33,7 @@ def load_drafter(method: str, context: DrafterContext) -> Drafter:
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}. Choose from: {', '.join(METHODS)}.")
     if context.stop_below is not None and method not in CONFIDENT:
-        raise ValueError(f"{method} knows no probabilities to stop by: that is for {', '.join(CONFIDENT)}.")
+        raise ValueError(f"{method} does not stop where it is unsure: that is for {', '.join(CONFIDENT)}.")
     if context.tree is not None and method not in BRANCHING:
         raise ValueError(f"{method} drafts chains, no trees: these are for {', '.join(BRANCHING)}.")
     if context.tree is not None and context.stop_below is not None:

@@ -132,15 +132,26 @@ def _model(method: str, context: DrafterContext) -> Llama:
 
 def _tokenizers(context: DrafterContext) -> tuple[Tokenizer | None, Tokenizer | None]:
     """The draft model's and the target's; None for a model without a fast tokenizer's file."""
-    own, targets = (
-        Tokenizer.from_file(str(path)) if (path := Path(directory, "tokenizer.json")).exists() else None
-        for directory in (context.directory or "", context.target_directory)
-    )
-    return own, targets
+    return _tokenizer(Path(context.directory or "")), _tokenizer(context.target_directory)
+
+
+def _tokenizer(directory: Path) -> Tokenizer | None:
+    path = directory / "tokenizer.json"
+    if not path.exists():
+        return None
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises no other
+        raise ValueError(f"{path} is no tokenizer's file ({error}). Copy the model's own there.") from None
+    # A file may hold what somebody once encoded with.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def _is_same(tokenizers: tuple[Tokenizer | None, Tokenizer | None], model: Llama, context: DrafterContext) -> bool:
     own, targets = tokenizers
     if own is None or targets is None:
         return model.config.vocab_size == context.target.config.vocab_size
-    return bool(own.get_vocab() == targets.get_vocab())
+    # Names of added tokens (templates, reserved places) differ between models that otherwise say the same.
+    return bool(own.get_vocab(with_added_tokens=False) == targets.get_vocab(with_added_tokens=False))

@@ -47,8 +47,6 @@ class _Prepared:
 
     def number(self, row: int, text: Sequence[int]) -> int | None:
         """Which of a row's drafts follows the text as it now is."""
-        if row >= len(self.lengths):
-            return None
         return self.outcomes[row].get((len(text) - self.lengths[row] - 1, text[-1]))
 
 
@@ -89,6 +87,7 @@ class SSD:
         drafting = [row for row, limit in enumerate(limits) if limit > 0]
         ready = tuple(None if row in self._new else found[row] is not None for row in drafting)
         self._new.difference_update(drafting)
+        self._drafted = draft.lengths().tolist()
         return replace(draft, ready=ready)
 
     def _ready(self, batch: Batch, row: int) -> int | None:
@@ -104,7 +103,7 @@ class SSD:
         self, batch: Batch, late: Draft, prepared: _Prepared, found: Sequence[int | None], limits: Sequence[int]
     ) -> Draft:
         """The prepared drafts of the rows that have one, up to their limits; of the others what was drafted late."""
-        ready = {row: (n, min(limits[row], self._gamma)) for row, n in enumerate(found) if n is not None}
+        ready = {row: (n, limits[row]) for row, n in enumerate(found) if n is not None}
         width = max(late.width, *(count for _, count in ready.values()))
         tokens, probs = pad(late.tokens, (0, width - late.width), value=-1), None
         if not batch.warp.all_greedy and batch.draft_stream != noise.TARGET:
@@ -122,8 +121,9 @@ class SSD:
         return Draft(tokens, probs)
 
     def prepare(self, batch: Batch, draft: Draft) -> None:
-        self._prepared, self._drafted = None, draft.lengths().tolist()
+        self._prepared = None
         if draft.width == 0:
+            self._drafted = [0] * batch.size
             return
         logits = self._after_each(batch, draft)
         alpha = self._accepted / (self._accepted + self._rejected)

@@ -34,8 +34,9 @@ _CONTEXT = 16
 
 @dataclass(slots=True)
 class _Row:
-    """text: the request in the draft model's tokens · entered: tokens that its cache holds, in their order"""
+    """sequence: the request · text: it in the draft model's tokens · entered: those that its cache holds, in order"""
 
+    sequence: SequenceState
     text: SequenceState
     entered: list[int]
 
@@ -63,31 +64,34 @@ class UniversalDraftModel:
     def prefill(self, row: int, sequence: SequenceState, hidden: Tensor | None) -> None:
         text = SequenceState(Request(sequence.request.id, (), _GREEDY), frozenset(), self._drafter.cache.slots)
         text.tokens = self._follow(sequence)
-        self._rows[row] = _Row(text, list(text.tokens))
+        self._rows[row] = _Row(sequence, text, [])
         if text.room > 0:
             self._drafter.prefill(row, text, None)
+            self._rows[row].entered = list(text.tokens)
 
     def propose(self, batch: Batch, limits: Sequence[int]) -> Draft:
         texts = [self._catch_up(row, sequence) for row, sequence in enumerate(batch.sequences)]
-        # A text may need more of the draft model's tokens than its cache has room for: such a row drafts no more.
-        most = [min(n, text.room) if text is not None else 0 for text, n in zip(texts, limits, strict=True)]
-        if max(most) < 1:
+        # Each row runs as far as the longest draft. A text that then needs more places than the draft model's cache has
+        # sits out, and its first place is written over.
+        theirs = [text if text is not None and text.room >= max(limits) else None for text in texts]
+        for row, text in enumerate(theirs):
+            if text is None and row in self._rows:
+                self._rows[row].entered = []
+        most = [0 if text is None else limit for text, limit in zip(theirs, limits, strict=True)]
+        if not any(most):
             return Draft.none(batch)
-        theirs = Batch.of(
-            [text if n > 0 else None for text, n in zip(texts, most, strict=True)], noise.DRAFT, batch.device
-        )
-        drafts: list[list[int]] = []
-        for row, (tokens, limit) in enumerate(
-            zip(self._drafter.propose(theirs, most).tokens.tolist(), limits, strict=True)
-        ):
-            sequence, drafted = batch.sequences[row], list(takewhile(lambda token: token >= 0, tokens))
-            if sequence is None or not drafted:
-                drafts.append([])
-                continue
-            state = self._rows[row]
-            state.entered += drafted[:-1]
-            drafts.append(self._translate(sequence.tokens, self._text_of(state, drafted))[:limit])
+        proposal = self._drafter.propose(Batch.of(theirs, noise.DRAFT, batch.device), most)
+        drafts = [
+            [] if text is None else self._draft(row, text, drafted)[:limit]
+            for row, (text, drafted, limit) in enumerate(zip(theirs, proposal.tokens.tolist(), limits, strict=True))
+        ]
         return Draft.of(drafts, batch.device)
+
+    def _draft(self, row: int, text: SequenceState, padded: Sequence[int]) -> list[int]:
+        """A row's draft in the target's tokens, from one in the draft model's with -1 behind it."""
+        state, drafted = self._rows[row], list(takewhile(lambda token: token >= 0, padded))
+        state.entered = [*text.tokens, *drafted[:-1]]
+        return self._translate(state.sequence.tokens, self._text_of(state, drafted)) if drafted else []
 
     def _follow(self, sequence: SequenceState) -> list[int]:
         """A request in the draft model's tokens; never empty. A character that is not whole yet is left out."""
@@ -102,7 +106,6 @@ class UniversalDraftModel:
         state = self._rows[row]
         tokens = state.text.tokens = self._follow(sequence)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(tokens, state.entered, strict=False)))
-        state.entered = list(tokens)
         self._drafter.rewind(row, min(same, len(tokens) - 1))
         return state.text
 

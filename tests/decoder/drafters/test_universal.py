@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from driving import assert_cache_is_a_fresh_prefill, tokens
+from driving import assert_cache_is_a_fresh_prefill, run, tokens
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
 from specbench.decoder.drafters.universal import UniversalDraftModel
 from specbench.decoder.engine import Engine
 from specbench.decoder.load import load_engine
+from specbench.decoder.policies.base import Step
 from specbench.decoder.request import Request
 from specbench.decoder.sampling import SamplingParams
 
@@ -135,6 +136,52 @@ def test_a_text_too_long_for_the_drafters_cache_is_decoded_without_it(
     assert 0 < speculating.counters.drafts < speculating.counters.steps
 
 
+def test_rows_near_the_end_of_the_drafters_cache_sit_out_and_harm_nobody(
+    save_llama: Callable[..., Path], writer: Path
+) -> None:
+    """The target's tokens are three characters each, so that the draft model needs three for one."""
+    triple = save_llama(seed=5, vocab_size=420)
+    model = LlamaForCausalLM.from_pretrained(triple)
+    model.lm_head.weight.data[PRINTABLE:] = 0
+    model.save_pretrained(triple)
+
+    def threefold(bpe: dict[str, Any]) -> None:
+        for char, id in [(c, i) for c, i in bpe["vocab"].items() if i < PRINTABLE]:
+            bpe["vocab"] |= {char * 3: id, char: 258 + id}
+
+    rewrite(triple, threefold)
+    params = SamplingParams(temperature=0.0, max_tokens=90, ignore_eos=True)
+    asked = [Request(str(i), [5 + i] * (3 + 7 * i), params) for i in range(6)]
+    speculating = make(triple, writer, 4, max_batch_size=3, max_model_len=100)
+    assert tokens(run(speculating, asked)) == tokens(run(make(triple, max_model_len=100), asked))
+    assert 0 < speculating.counters.drafts < speculating.counters.steps
+
+
+class _RestsOnce:
+    """Gamma 3, but for one step of one request."""
+
+    largest, stop_below = 3, None
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def choose(self, sessions: Sequence[Hashable]) -> list[int]:
+        self.steps += 1
+        return [0 if session == "a" and self.steps == 5 else 3 for session in sessions]
+
+    def observe(self, step: Step) -> None: ...
+
+    def forget(self, session: Hashable) -> None: ...
+
+
+def test_a_row_that_rests_for_a_step_goes_on_as_before(writer: Path, renumbered: Path) -> None:
+    speculating = make(writer, renumbered, 3, max_batch_size=2, max_model_len=200)
+    speculating.policy = _RestsOnce()
+    params = SamplingParams(temperature=0.0, max_tokens=100, ignore_eos=True)
+    run(speculating, [Request(id, [5, 9, 30], params) for id in "ab"])
+    assert speculating.counters.accepted > 0.95 * speculating.counters.drafted
+
+
 def test_a_vocabulary_of_another_size_and_no_tokenizer_is_refused(
     writer: Path, save_llama: Callable[..., Path]
 ) -> None:
@@ -142,6 +189,17 @@ def test_a_vocabulary_of_another_size_and_no_tokenizer_is_refused(
     (other / "tokenizer.json").unlink()
     with pytest.raises(ValueError, match=r"has 300 tokens .* and the target's 258, and without a tokenizer.json"):
         make(writer, other, 2)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a": 1}'])
+@pytest.mark.parametrize("method", ["draft_model", "ssd"])
+def test_a_broken_tokenizer_is_one_sentence(
+    writer: Path, renumbered: Path, tmp_path: Path, method: str, text: str
+) -> None:
+    shutil.copytree(renumbered, tmp_path / "broken")
+    (tmp_path / "broken" / "tokenizer.json").write_text(text)
+    with pytest.raises(ValueError, match=r"tokenizer.json is no tokenizer's file"):
+        load_engine(writer, method=method, gamma=2, drafter=tmp_path / "broken", max_model_len=80)
 
 
 def test_a_tokenizer_with_more_tokens_than_its_model_is_refused(

@@ -17,13 +17,14 @@ from specbench.planning.simulator.tally import Tally
 
 
 class Arriving(NamedTuple):
-    """Requests in order of arrival, arrays of one length. kind: row of `survival`;  session: −1 for none"""
+    """Requests in order of arrival, arrays of one length. session: −1 for none;  kind, key: as in `state.REQUEST`"""
 
     time: NDArray[np.float64]
     prompt: NDArray[np.int32]
     output: NDArray[np.int32]
     session: NDArray[np.int64]
     kind: NDArray[np.int32]
+    key: NDArray[np.int64]
 
 
 class Outages(NamedTuple):
@@ -57,7 +58,7 @@ def advance(
             _fail_or_repair(engine, state, counted, router, outages, fails, rng)
         elif ends <= comes:
             r = state.heap[0]
-            finish_step(engine, state, counted, r, ends, rng)
+            finish_step(engine, state, counted, r, ends)
             if not begin_step(engine, state, counted, r, ends):
                 unschedule(state, r)
         else:
@@ -77,7 +78,7 @@ def _arrive(engine: Engine, state: State, counted: Tally, router: int, arriving:
     i = state.free[state.counts[FREE]]
     request = state.pool[i]
     request.arrival, request.started = now, -1.0
-    request.session, request.kind = arriving.session[k], arriving.kind[k]
+    request.session, request.kind, request.key = arriving.session[k], arriving.kind[k], arriving.key[k]
     request.prompt, request.output, request.emitted = arriving.prompt[k], arriving.output[k], 0
     send_back(request)
     rules.begin_session(engine.rule, request)

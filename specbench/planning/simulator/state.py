@@ -25,6 +25,7 @@ REQUEST = np.dtype(
         ("started", "f8"),  # when it first was in a step
         ("first", "f8"),  # when its first token was out
         ("session", "i8"),
+        ("key", "i8"),  # of its random numbers, see `draws`
         ("prompt", "i4"),  # tokens, as all below
         ("output", "i4"),
         ("emitted", "i4"),

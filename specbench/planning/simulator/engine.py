@@ -95,7 +95,8 @@ def begin_step(engine: Engine, state: State, counted: Tally, r: int, now: float)
             cost, (read, float(reading), read_cached, read_attended), (tokens, float(decoding), cached, attended)
         )
     replica.seconds = seconds
-    schedule(state, r, now + seconds)
+    replica.ends = now + seconds
+    schedule(state, r, replica.ends)
 
     tally.add_step(
         counted,

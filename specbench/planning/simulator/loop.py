@@ -52,7 +52,7 @@ def advance(
     k, n = 0, len(arriving.time)
     while k < n or (drain and state.counts[IN_FLIGHT] > 0):
         comes = arriving.time[k] if k < n else np.inf
-        ends = state.replicas[state.heap[0]].ends if state.counts[HEAP] > 0 else np.inf
+        ends = state.wakes[state.heap[0]] if state.counts[HEAP] > 0 else np.inf
         fails = state.replicas[state.counts[NEXT_OUTAGE]].outage
         if fails < min(comes, ends):
             _fail_or_repair(engine, state, counted, router, outages, fails, rng)

@@ -76,7 +76,8 @@ class State(NamedTuple):
     """pool: a record per request in the fleet [places];  free: places of it that are empty, a stack [places]
     replicas: a record each [replicas];  batch: places of the requests that run, in order of admission [replicas, batch]
     load: requests that a replica has, DOWN on top where it has failed [replicas]
-    heap: replicas that have a step under way, the one that ends first on top [replicas]
+    wakes: when the loop comes to each, seconds: as its step ends [replicas]
+    heap: replicas that have a step under way, the one that wakes first on top [replicas]
     learned: what the gamma rule remembers, a row per replica, laid out by the rule
     prefixes: by hash of the session, where its last turn ran, empty without prefix caching
     counts: see HEAP …
@@ -87,6 +88,7 @@ class State(NamedTuple):
     replicas: Any
     batch: NDArray[np.int32]
     load: NDArray[np.int64]
+    wakes: NDArray[np.float64]
     heap: NDArray[np.int64]
     learned: NDArray[np.float64]
     prefixes: Any
@@ -109,6 +111,7 @@ def empty(fleet: Fleet, learned: NDArray[np.float64]) -> State:
         replicas,
         np.zeros((n, fleet.replica.max_batch_size), np.int32),
         np.zeros(n, np.int64),
+        np.full(n, np.inf),
         np.zeros(n, np.int64),
         np.tile(learned, (n, 1)),
         prefixes,

@@ -48,7 +48,7 @@ def begin_step(engine: Engine, state: State, counted: Tally, r: int, now: float)
         request.chunk = 0
         if rules.decodes(request):
             context = request.prompt + request.emitted
-            if not _make_room(engine, state, counted, r, j, context + request.gamma, now):
+            if not make_room(engine, state, counted, r, j, context + request.gamma, now):
                 break
             judged = 1 + request.gamma * cost.drafted_share
             decoding += 1
@@ -185,7 +185,7 @@ def _choose(engine: Engine, state: State, r: int) -> None:
 
 
 @compiled
-def _make_room(engine: Engine, state: State, counted: Tally, r: int, j: int, tokens: int, now: float) -> bool:
+def make_room(engine: Engine, state: State, counted: Tally, r: int, j: int, tokens: int, now: float) -> bool:
     """Blocks for so many tokens of the batch's j-th request; False where it had to give way itself."""
     replica, pool, batch = state.replicas[r], state.pool, state.batch[r]
     request = pool[batch[j]]

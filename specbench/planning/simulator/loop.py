@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specbench.planning.simulator import rules, tally
+from specbench.planning.simulator.ahead import catch_up, interrupt, run_ahead
 from specbench.planning.simulator.compiled import compiled, entry
 from specbench.planning.simulator.engine import Engine, begin_step, blocks_for, finish_step, send_back
 from specbench.planning.simulator.queues import pop_front, push_back, push_front, unschedule
@@ -58,8 +59,11 @@ def advance(
             _fail_or_repair(engine, state, counted, router, outages, fails, rng)
         elif ends <= comes:
             r = state.heap[0]
+            catch_up(engine, state, counted, r, ends)
             finish_step(engine, state, counted, r, ends)
-            if not begin_step(engine, state, counted, r, ends):
+            if begin_step(engine, state, counted, r, ends):
+                run_ahead(engine, state, r)
+            else:
                 unschedule(state, r)
         else:
             _arrive(engine, state, counted, router, arriving, k, rng)
@@ -89,6 +93,7 @@ def _arrive(engine: Engine, state: State, counted: Tally, router: int, arriving:
 @compiled
 def _send(engine: Engine, state: State, counted: Tally, router: int, i: int, now: float, rng: Any) -> None:
     r = route(state, router, state.pool[i].session, rng.random() if router == RANDOM else 0.0)
+    interrupt(engine, state, counted, r, now)
     push_back(state.pool, state.replicas[r], i)
     state.load[r] += 1
     if state.replicas[r].place == NONE and state.load[r] < DOWN:
@@ -119,6 +124,7 @@ def _fail_or_repair(
 def _evacuate(engine: Engine, state: State, counted: Tally, router: int, r: int, now: float, rng: Any) -> None:
     """Replica r is gone, and its cache: what ran or waited there goes elsewhere, or waits for it where all are gone."""
     replica, pool = state.replicas[r], state.pool
+    interrupt(engine, state, counted, r, now)
     if replica.place != NONE:
         unschedule(state, r)
     for j in range(replica.running - 1, -1, -1):

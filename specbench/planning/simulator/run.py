@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specbench.errors import SpecbenchError
-from specbench.planning.simulator import rules, state, tally
+from specbench.planning.simulator import ahead, rules, state, tally
 from specbench.planning.simulator.arrivals import Arrivals, Replayed
 from specbench.planning.simulator.engine import Engine
 from specbench.planning.simulator.fleet import ROUTERS, Fleet
@@ -56,7 +56,7 @@ def simulate(
         np.random.default_rng(s) for s in np.random.SeedSequence(seed % 2**64).spawn(4)
     )
     engine = _engine(fleet)
-    now = state.empty(fleet, rules.first_row(engine.rule, engine.batch_size))
+    now = state.empty(fleet, rules.first_row(engine.rule, engine.batch_size), ahead.seconds_alone(engine))
     outages = _outages(fleet, now, for_engine)
     duration = float(arrivals.duration)
     interval = _interval(duration)

@@ -5,7 +5,8 @@
 Prompts of 200±100 tokens, outputs of 100±50 (both lognormal), batches of 64 at most, γ 3 with acceptance that differs
 from request to request, an 8B model on an H200 by the catalogue's priors. The day: 1,000 replicas behind one joint
 shortest-queue router, a rate that peaks at 1.6 times its mean, 73 million requests. Its first minutes tell how long it
-takes, with and without drafts; with --day it is played whole. The compiled code is made before the clock runs. Committed as benchmarks/results/simulator_speed.json.
+takes, with and without drafts; with --day it is played whole. The compiled code is made before the clock runs.
+Committed as benchmarks/results/simulator_speed.json.
 """
 
 from __future__ import annotations

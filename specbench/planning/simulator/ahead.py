@@ -52,30 +52,51 @@ def run_ahead(engine: Engine, state: State, r: int) -> None:
 
 @compiled
 def catch_up(engine: Engine, state: State, counted: Tally, r: int, now: float) -> None:
-    """The steps that replica r is ahead by and that end until now: tokens come out, the next ones begin."""
+    """The steps that replica r is ahead by and that end until now: tokens come out, the next ones begin.
+
+    They are counted together as far as they fall into one interval.
+    """
     replica = state.replicas[r]
     request = state.pool[state.batch[r, 0]]
-    while replica.ends <= now and replica.ends < state.wakes[r]:
-        at = replica.ends
-        kept = tokens_kept(engine, request, request.emitted)
-        request.emitted += 1 + kept
-        tally.add(counted, at, tally.EMITTED, 1.0 + kept)
-        tally.add(counted, at, tally.ACCEPTED, float(kept))
-        context = request.prompt + request.emitted
-        make_room(engine, state, counted, r, 0, context + request.gamma, at)
+    ends, emitted, wakes = replica.ends, request.emitted, state.wakes[r]
+    since, steps, gained, busy, cache = ends, 0, 0, 0.0, 0.0
+    while ends <= now and ends < wakes:
+        if not tally.together(counted, since, ends):
+            _count(engine, counted, request.gamma, since, steps, gained, busy, cache)
+            since, steps, gained, busy, cache = ends, 0, 0, 0.0, 0.0
+        kept = tokens_kept(engine, request, emitted)
+        emitted += 1 + kept
+        context = request.prompt + emitted
+        if context + request.gamma > request.blocks * engine.block_tokens:
+            make_room(engine, state, counted, r, 0, context + request.gamma, ends)
         replica.seconds = _seconds(engine, state, context)
-        replica.ends = at + replica.seconds
-        tally.add_step(
-            counted,
-            at,
-            replica.seconds,
-            1,
-            engine.blocks - replica.free,
-            0.0,
-            1,
-            request.gamma * engine.cost.drafted_share,
-            1 if request.gamma == 0 and engine.rule.largest > 0 else 0,
-        )
+        steps += 1
+        gained += 1 + kept
+        busy += replica.seconds
+        cache += replica.seconds * (engine.blocks - replica.free)
+        ends += replica.seconds
+    if steps > 0:
+        _count(engine, counted, request.gamma, since, steps, gained, busy, cache)
+        replica.ends, request.emitted = ends, emitted
+
+
+@compiled
+def _count(
+    engine: Engine, counted: Tally, gamma: int, time: float, steps: int, emitted: int, busy: float, cache: float
+) -> None:
+    """Steps of a lone request that begin about then, and tokens that come out as they begin.
+
+    busy: their seconds;  cache: blocks that are taken × seconds
+    """
+    tally.add(counted, time, tally.STEPS, float(steps))
+    tally.add(counted, time, tally.DECODED, float(steps))
+    tally.add(counted, time, tally.EMITTED, float(emitted))
+    tally.add(counted, time, tally.ACCEPTED, float(emitted - steps))
+    tally.add(counted, time, tally.DRAFTED, steps * gamma * engine.cost.drafted_share)
+    tally.add(counted, time, tally.SUSPENDED, float(steps) if gamma == 0 and engine.rule.largest > 0 else 0.0)
+    tally.add(counted, time, tally.BUSY, busy)
+    tally.add(counted, time, tally.SEQUENCES, busy)
+    tally.add(counted, time, tally.CACHE, cache)
 
 
 @compiled

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from specbench.planning.simulator import rules, tally
 from specbench.planning.simulator.compiled import compiled
+from specbench.planning.simulator.draws import uniform
 from specbench.planning.simulator.queues import pop_front, push_front, schedule
 from specbench.planning.simulator.rules import Rule
 from specbench.planning.simulator.state import FREE, IN_FLIGHT, NONE, State
@@ -47,7 +48,7 @@ def begin_step(engine: Engine, state: State, counted: Tally, r: int, now: float)
         request.chunk = 0
         if rules.decodes(request):
             context = request.prompt + request.emitted
-            if not _make_room(engine, state, counted, r, j, context + request.gamma, now):
+            if not make_room(engine, state, counted, r, j, context + request.gamma, now):
                 break
             judged = 1 + request.gamma * cost.drafted_share
             decoding += 1
@@ -94,7 +95,8 @@ def begin_step(engine: Engine, state: State, counted: Tally, r: int, now: float)
             cost, (read, float(reading), read_cached, read_attended), (tokens, float(decoding), cached, attended)
         )
     replica.seconds = seconds
-    schedule(state, r, now + seconds)
+    replica.ends = now + seconds
+    schedule(state, r, replica.ends)
 
     tally.add_step(
         counted,
@@ -111,7 +113,7 @@ def begin_step(engine: Engine, state: State, counted: Tally, r: int, now: float)
 
 
 @compiled
-def finish_step(engine: Engine, state: State, counted: Tally, r: int, now: float, rng: Any) -> None:
+def finish_step(engine: Engine, state: State, counted: Tally, r: int, now: float) -> None:
     """Replica r's step is over: tokens come out, requests leave."""
     replica, pool, batch, row = state.replicas[r], state.pool, state.batch[r], state.learned[r]
     rule = engine.rule
@@ -125,7 +127,7 @@ def finish_step(engine: Engine, state: State, counted: Tally, r: int, now: float
             request.prefilled += request.chunk
             gained = 1 if rules.decodes(request) else 0
         elif rules.decodes(request):
-            accepted = _accepted(engine.survival[request.kind], request.gamma, rng)
+            accepted = tokens_kept(engine, request, request.emitted)
             rules.note(rule, row, request, accepted)
             kept += accepted
             gained = min(accepted + 1, request.output - request.emitted)
@@ -158,15 +160,15 @@ def send_back(request: Any) -> None:
 
 
 @compiled
-def _accepted(survival: NDArray[np.float64], gamma: int, rng: Any) -> int:
-    """Drafted tokens that are kept: one draw, since survival falls along the draft."""
-    if gamma == 0:
+def tokens_kept(engine: Engine, request: Any, emitted: int) -> int:
+    """Of the draft after so many tokens of the answer: one draw, since survival falls along the draft."""
+    if request.gamma == 0:
         return 0
-    uniform = rng.random()
-    accepted = 0
-    while accepted < gamma and uniform < survival[accepted]:
-        accepted += 1
-    return accepted
+    survival, drawn = engine.survival[request.kind], uniform(request.key, emitted)
+    kept = 0
+    while kept < request.gamma and drawn < survival[kept]:
+        kept += 1
+    return kept
 
 
 @compiled
@@ -183,7 +185,7 @@ def _choose(engine: Engine, state: State, r: int) -> None:
 
 
 @compiled
-def _make_room(engine: Engine, state: State, counted: Tally, r: int, j: int, tokens: int, now: float) -> bool:
+def make_room(engine: Engine, state: State, counted: Tally, r: int, j: int, tokens: int, now: float) -> bool:
     """Blocks for so many tokens of the batch's j-th request; False where it had to give way itself."""
     replica, pool, batch = state.replicas[r], state.pool, state.batch[r]
     request = pool[batch[j]]

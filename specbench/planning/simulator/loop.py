@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specbench.planning.simulator import rules, tally
+from specbench.planning.simulator.ahead import catch_up, interrupt, run_ahead
 from specbench.planning.simulator.compiled import compiled, entry
 from specbench.planning.simulator.engine import Engine, begin_step, blocks_for, finish_step, send_back
 from specbench.planning.simulator.queues import pop_front, push_back, push_front, unschedule
@@ -17,13 +18,14 @@ from specbench.planning.simulator.tally import Tally
 
 
 class Arriving(NamedTuple):
-    """Requests in order of arrival, arrays of one length. kind: row of `survival`;  session: −1 for none"""
+    """Requests in order of arrival, arrays of one length. session: −1 for none;  kind, key: as in `state.REQUEST`"""
 
     time: NDArray[np.float64]
     prompt: NDArray[np.int32]
     output: NDArray[np.int32]
     session: NDArray[np.int64]
     kind: NDArray[np.int32]
+    key: NDArray[np.int64]
 
 
 class Outages(NamedTuple):
@@ -51,14 +53,17 @@ def advance(
     k, n = 0, len(arriving.time)
     while k < n or (drain and state.counts[IN_FLIGHT] > 0):
         comes = arriving.time[k] if k < n else np.inf
-        ends = state.replicas[state.heap[0]].ends if state.counts[HEAP] > 0 else np.inf
+        ends = state.wakes[state.heap[0]] if state.counts[HEAP] > 0 else np.inf
         fails = state.replicas[state.counts[NEXT_OUTAGE]].outage
         if fails < min(comes, ends):
             _fail_or_repair(engine, state, counted, router, outages, fails, rng)
         elif ends <= comes:
             r = state.heap[0]
-            finish_step(engine, state, counted, r, ends, rng)
-            if not begin_step(engine, state, counted, r, ends):
+            catch_up(engine, state, counted, r, ends)
+            finish_step(engine, state, counted, r, ends)
+            if begin_step(engine, state, counted, r, ends):
+                run_ahead(engine, state, r)
+            else:
                 unschedule(state, r)
         else:
             _arrive(engine, state, counted, router, arriving, k, rng)
@@ -77,7 +82,7 @@ def _arrive(engine: Engine, state: State, counted: Tally, router: int, arriving:
     i = state.free[state.counts[FREE]]
     request = state.pool[i]
     request.arrival, request.started = now, -1.0
-    request.session, request.kind = arriving.session[k], arriving.kind[k]
+    request.session, request.kind, request.key = arriving.session[k], arriving.kind[k], arriving.key[k]
     request.prompt, request.output, request.emitted = arriving.prompt[k], arriving.output[k], 0
     send_back(request)
     rules.begin_session(engine.rule, request)
@@ -88,6 +93,7 @@ def _arrive(engine: Engine, state: State, counted: Tally, router: int, arriving:
 @compiled
 def _send(engine: Engine, state: State, counted: Tally, router: int, i: int, now: float, rng: Any) -> None:
     r = route(state, router, state.pool[i].session, rng.random() if router == RANDOM else 0.0)
+    interrupt(engine, state, counted, r, now)
     push_back(state.pool, state.replicas[r], i)
     state.load[r] += 1
     if state.replicas[r].place == NONE and state.load[r] < DOWN:
@@ -118,6 +124,7 @@ def _fail_or_repair(
 def _evacuate(engine: Engine, state: State, counted: Tally, router: int, r: int, now: float, rng: Any) -> None:
     """Replica r is gone, and its cache: what ran or waited there goes elsewhere, or waits for it where all are gone."""
     replica, pool = state.replicas[r], state.pool
+    interrupt(engine, state, counted, r, now)
     if replica.place != NONE:
         unschedule(state, r)
     for j in range(replica.running - 1, -1, -1):

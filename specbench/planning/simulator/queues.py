@@ -1,4 +1,4 @@
-"""Two structures of the event loop: each replica's queue of requests, and the heap of steps by when they end."""
+"""Two structures of the event loop: each replica's queue of requests, and the heap of replicas by when they wake."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def pop_front(pool: Any, replica: Any) -> int:
 
 
 @compiled
-def schedule(state: State, r: int, ends: float) -> None:
-    """Replica r's step ends then; r may have another time in the heap, which this replaces."""
+def schedule(state: State, r: int, wakes: float) -> None:
+    """The loop comes to replica r then; r may have another time in the heap, which this replaces."""
     replica = state.replicas[r]
     if replica.place == NONE:
         replica.place = state.counts[HEAP]
         state.heap[replica.place] = r
         state.counts[HEAP] += 1
-    replica.ends = ends
+    state.wakes[r] = wakes
     _settle(state, r)
 
 
@@ -64,23 +64,30 @@ def unschedule(state: State, r: int) -> None:
 def _settle(state: State, r: int) -> None:
     """Move replica r up or down to where its time belongs."""
     heap, replicas, size = state.heap, state.replicas, state.counts[HEAP]
-    ends, k = replicas[r].ends, replicas[r].place
+    k = replicas[r].place
     while k > 0:
         above = heap[(k - 1) // 2]
-        if replicas[above].ends <= ends:
+        if _before(state, above, r):
             break
         heap[k] = above
         replicas[above].place = k
         k = (k - 1) // 2
     while 2 * k + 1 < size:
         child = 2 * k + 1
-        if child + 1 < size and replicas[heap[child + 1]].ends < replicas[heap[child]].ends:
+        if child + 1 < size and _before(state, heap[child + 1], heap[child]):
             child += 1
         below = heap[child]
-        if replicas[below].ends >= ends:
+        if _before(state, r, below):
             break
         heap[k] = below
         replicas[below].place = k
         k = child
     heap[k] = r
     replicas[r].place = k
+
+
+@compiled
+def _before(state: State, one: int, other: int) -> bool:
+    """Where both wake at once, in the order of their numbers: whatever happened to the heap before."""
+    a, b = state.wakes[one], state.wakes[other]
+    return bool(a < b or (a == b and one < other))

@@ -24,14 +24,12 @@ def route(state: State, router: int, session: int, uniform: float) -> int:
     state.counts[TURN] = turn + 1 if turn + 1 < n else 0
     if router != SHORTEST_QUEUE:
         return _next_up(state, turn)
-    best = turn
-    for r in range(turn, n):  # from the one whose turn it is, so that ties go round
-        if load[r] < load[best]:
-            best = r
-    for r in range(turn):
-        if load[r] < load[best]:
-            best = r
-    return best
+    least = load[turn]
+    for r in range(n):
+        least = min(least, load[r])
+    while load[turn] != least:  # from the one whose turn it is, so that ties go round
+        turn = turn + 1 if turn + 1 < n else 0
+    return turn
 
 
 @compiled

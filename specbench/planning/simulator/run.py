@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specbench.errors import SpecbenchError
-from specbench.planning.simulator import rules, state, tally
+from specbench.planning.simulator import ahead, rules, state, tally
 from specbench.planning.simulator.arrivals import Arrivals, Replayed
 from specbench.planning.simulator.engine import Engine
 from specbench.planning.simulator.fleet import ROUTERS, Fleet
@@ -52,18 +52,18 @@ def simulate(
     asked = fleet
     if sample is not None:
         fleet, arrivals = _sampled(fleet, arrivals, sample)
-    for_traffic, for_kinds, for_engine = (
-        np.random.default_rng(s) for s in np.random.SeedSequence(seed % 2**64).spawn(3)
+    for_traffic, for_kinds, for_engine, for_keys = (
+        np.random.default_rng(s) for s in np.random.SeedSequence(seed % 2**64).spawn(4)
     )
     engine = _engine(fleet)
-    now = state.empty(fleet, rules.first_row(engine.rule, engine.batch_size))
+    now = state.empty(fleet, rules.first_row(engine.rule, engine.batch_size), ahead.seconds_alone(engine))
     outages = _outages(fleet, now, for_engine)
     duration = float(arrivals.duration)
     interval = _interval(duration)
     start = min(round(warm_up * duration / interval), math.ceil(duration / interval) - 1) * interval
     counted = tally.empty(start, duration, interval, _limits(slo or {}))
     requests, router = 0, ROUTERS.index(fleet.router)
-    for block in _blocks(arrivals, len(engine.survival), for_traffic, for_kinds):
+    for block in _blocks(arrivals, len(engine.survival), for_traffic, for_kinds, for_keys):
         requests += len(block.time)
         if now.counts[IN_FLIGHT] > MOST_IN_FLIGHT:
             raise SpecbenchError(
@@ -123,7 +123,11 @@ def _limits(slo: Mapping[str, float]) -> NDArray[np.float64]:
 
 
 def _blocks(
-    arrivals: Arrivals, kinds: int, for_traffic: np.random.Generator, for_kinds: np.random.Generator
+    arrivals: Arrivals,
+    kinds: int,
+    for_traffic: np.random.Generator,
+    for_kinds: np.random.Generator,
+    for_keys: np.random.Generator,
 ) -> Iterator[Arriving]:
     for block in arrivals.blocks(for_traffic):
         if len(block):
@@ -133,6 +137,7 @@ def _blocks(
                 block.output_tokens.astype(np.int32),
                 _spread(block.session) if block.session is not None else np.full(len(block), state.NONE),
                 for_kinds.integers(0, kinds, len(block), np.int32),
+                for_keys.integers(0, 2**63, len(block)),
             )
 
 
@@ -145,5 +150,10 @@ def _spread(session: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 _NOTHING = Arriving(
-    np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int32)
+    np.zeros(0),
+    np.zeros(0, np.int32),
+    np.zeros(0, np.int32),
+    np.zeros(0, np.int64),
+    np.zeros(0, np.int32),
+    np.zeros(0, np.int64),
 )

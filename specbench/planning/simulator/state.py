@@ -25,6 +25,7 @@ REQUEST = np.dtype(
         ("started", "f8"),  # when it first was in a step
         ("first", "f8"),  # when its first token was out
         ("session", "i8"),
+        ("key", "i8"),  # of its random numbers, see `draws`
         ("prompt", "i4"),  # tokens, as all below
         ("output", "i4"),
         ("emitted", "i4"),
@@ -75,8 +76,10 @@ class State(NamedTuple):
     """pool: a record per request in the fleet [places];  free: places of it that are empty, a stack [places]
     replicas: a record each [replicas];  batch: places of the requests that run, in order of admission [replicas, batch]
     load: requests that a replica has, DOWN on top where it has failed [replicas]
-    heap: replicas that have a step under way, the one that ends first on top [replicas]
+    wakes: when the loop comes to each, seconds: as its step ends, or later where it is ahead [replicas]
+    heap: replicas that have a step under way, the one that wakes first on top [replicas]
     learned: what the gamma rule remembers, a row per replica, laid out by the rule
+    alone: seconds of a step of one sequence by its context, 0 where not yet known; empty where nothing runs ahead
     prefixes: by hash of the session, where its last turn ran, empty without prefix caching
     counts: see HEAP …
     """
@@ -86,14 +89,16 @@ class State(NamedTuple):
     replicas: Any
     batch: NDArray[np.int32]
     load: NDArray[np.int64]
+    wakes: NDArray[np.float64]
     heap: NDArray[np.int64]
     learned: NDArray[np.float64]
+    alone: NDArray[np.float64]
     prefixes: Any
     counts: NDArray[np.int64]
 
 
-def empty(fleet: Fleet, learned: NDArray[np.float64]) -> State:
-    """learned: a row, as the rule begins"""
+def empty(fleet: Fleet, learned: NDArray[np.float64], alone: NDArray[np.float64]) -> State:
+    """learned: a row, as the rule begins;  alone: zeros"""
     n = fleet.replicas
     replicas = np.zeros(n, REPLICA).view(np.recarray)
     replicas.head = replicas.tail = replicas.place = NONE
@@ -108,8 +113,10 @@ def empty(fleet: Fleet, learned: NDArray[np.float64]) -> State:
         replicas,
         np.zeros((n, fleet.replica.max_batch_size), np.int32),
         np.zeros(n, np.int64),
+        np.full(n, np.inf),
         np.zeros(n, np.int64),
         np.tile(learned, (n, 1)),
+        alone,
         prefixes,
         counts,
     )

@@ -102,6 +102,12 @@ def add(tally: Tally, time: float, column: int, amount: float) -> None:
 
 
 @compiled
+def together(tally: Tally, one: float, other: float) -> bool:
+    """Whether what happens at these two times counts for the same interval, or for none."""
+    return _interval(tally, one) == _interval(tally, other) and (one < tally.end) == (other < tally.end)
+
+
+@compiled
 def add_step(
     tally: Tally, time: float, seconds: float, sequences: int, blocks: int, read: float, decoded: int, drafted: float,
     suspended: int,

@@ -194,25 +194,26 @@ def _largest(policy: str) -> int:
 
 
 _SMALL = """
-import json
+import json, sys
 from clockwork import USUAL, Geometric, clockwork
 from dataclasses import replace
 from specbench.planning.simulator import Failures, Fleet, Renewal, simulate
 from specbench.planning.simulator.compiled import FAST
 from specbench.workloads.traffic_spec import Lengths
-replica = clockwork(policy="threshold", max_batch_size=3, kv_tokens=300, acceptance=replace(USUAL, spread=1.0))
+replica = clockwork(policy=sys.argv[1], max_batch_size=3, kv_tokens=300, acceptance=replace(USUAL, spread=1.0))
 fleet = Fleet(replica, 3, "shortest-queue", Failures(5, 1))
 print(json.dumps(simulate(fleet, Renewal(8, Lengths(30, 20), Geometric(20), 15)).to_dict()))
 """
 
 
-def test_without_numba_the_outcome_is_the_same() -> None:
+@pytest.mark.parametrize("policy", ["threshold", "fixed:3"])
+def test_without_numba_the_outcome_is_the_same(policy: str) -> None:
     """Disabled, numba leaves the functions as they are, as their absence does."""
     here = str(Path(__file__).parent)
     compiled, plain = (
         json.loads(
             subprocess.run(
-                [sys.executable, "-c", _SMALL],
+                [sys.executable, "-c", _SMALL, policy],
                 env={**os.environ, "PYTHONPATH": here, "NUMBA_DISABLE_JIT": disabled},
                 capture_output=True,
                 text=True,

@@ -55,7 +55,9 @@ def test_other_engines_refuse_a_rule(engine: str) -> None:
 
 
 def test_lookups_have_no_confidence() -> None:
-    with pytest.raises(UnsupportedSpeculation, match="ngram does not stop where it is unsure, as adaptive:confidence asks"):
+    with pytest.raises(
+        UnsupportedSpeculation, match="ngram does not stop where it is unsure, as adaptive:confidence asks"
+    ):
         get_backend("reference").check(Speculation.of("ngram", "adaptive:confidence"))
     get_backend("reference").check(Speculation.of("eagle3", "adaptive:confidence", "head"))
 

@@ -72,13 +72,7 @@ class Result:
 def main() -> None:
     options = _parser().parse_args()
     torch.set_num_threads(options.threads)
-    chat = ChatFormat.from_directory(resolve_target("demo"))
-    prompts = [
-        chat.encode(prompt)
-        for name in ("chat", "code", "structured")
-        for prompt in load_workload(WORKLOADS / f"{name}.jsonl").prompts[: options.prompts]
-    ]
-    prompts = [ids for ids in prompts if len(ids) + options.max_tokens <= LONGEST]
+    prompts = encoded_prompts(options.prompts, options.max_tokens)
     results = []
     for arm in ARMS:
         results.append(r := _measure(arm, prompts, options.max_tokens))
@@ -96,6 +90,17 @@ def main() -> None:
             "results": [asdict(r) for r in results],
         }
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+def encoded_prompts(count: int, max_tokens: int) -> list[list[int]]:
+    """The first `count` of three workloads, as the demo target reads them, that fit with their answers."""
+    chat = ChatFormat.from_directory(resolve_target("demo"))
+    prompts = [
+        chat.encode(prompt)
+        for name in ("chat", "code", "structured")
+        for prompt in load_workload(WORKLOADS / f"{name}.jsonl").prompts[:count]
+    ]
+    return [ids for ids in prompts if len(ids) + max_tokens <= LONGEST]
 
 
 def _measure(arm: Arm, prompts: list[list[int]], max_tokens: int) -> Result:

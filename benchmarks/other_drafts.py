@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from draft_trees import LONGEST, encoded_prompts
 from transformers import AutoModelForCausalLM
 
 from specbench.analysis.degenerate import ends_in_loop
@@ -33,11 +34,7 @@ from specbench.drafter import resolve_drafter
 from specbench.sweep.manifest import describe_hardware
 from specbench.target import resolve_target
 from specbench.telemetry.prometheus import parse
-from specbench.train.chat import ChatFormat
-from specbench.workloads.load import load_workload
 
-WORKLOADS = Path(__file__).parents[1] / "workloads"
-LONGEST = 1024
 ARMS = (
     ("none", 0),
     ("draft_model", 3),
@@ -137,13 +134,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the results here too")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    chat = ChatFormat.from_directory(resolve_target("demo"))
-    prompts = [
-        chat.encode(prompt)
-        for name in ("chat", "code", "structured")
-        for prompt in load_workload(WORKLOADS / f"{name}.jsonl").prompts[: options.prompts]
-    ]
-    prompts = [ids for ids in prompts if len(ids) + options.max_tokens <= LONGEST]
+    prompts = encoded_prompts(options.prompts, options.max_tokens)
     results = []
     with tempfile.TemporaryDirectory() as folder:
         renumbered = renumber(resolve_drafter("draft_model", "demo"), Path(folder) / "renumbered")

@@ -172,7 +172,7 @@ def counters_between(before: Metrics, after: Metrics) -> EngineCounters | None:
             by_position=tuple(int(by_position[k]) for k in sorted(by_position, key=int)),
         ),
         generated_tokens=int(delta("generation_tokens").total),
-        phase_seconds=phases if phases["prepare"] else {p: s for p, s in phases.items() if p != "prepare"},
+        phase_seconds={phase: s for phase, s in phases.items() if s or phase != "prepare"},  # a phase of ssd alone
         passes=int(delta("num_passes").total),
         prepared_drafts=int(delta("prepared_drafts").total),
         ready_drafts=int(delta("ready_drafts").total),

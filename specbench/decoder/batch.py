@@ -57,11 +57,19 @@ class Batch:
         lengths = torch.tensor(self.lengths(), dtype=torch.int64, device=self.device)
         return noise.exponential(noise.fork(self.seeds, lengths, noise.BLOCK), positions, noise.DRAFT, vocab)
 
-    def newest(self, width: int) -> tuple[list[list[int]], list[list[int]]]:
-        """The last `width` tokens of each row and their positions, both [B, width].
+    def newest(self, width: int) -> tuple[Tensor, Tensor]:
+        """The last `width` tokens of each row and their positions, both [B, width] int64.
 
         A shorter row repeats its first token, at its first position: entering it again changes nothing.
         """
+        tokens, positions = self.newest_lists(width)
+        return self.on_device(tokens), self.on_device(positions)
+
+    def on_device(self, rows: list[list[int]]) -> Tensor:
+        return torch.tensor(rows, dtype=torch.int64, device=self.device)
+
+    def newest_lists(self, width: int) -> tuple[list[list[int]], list[list[int]]]:
+        """The same on the host."""
         rows = [[0] if s is None else s.tokens for s in self.sequences]
         positions = [[max(0, i) for i in range(len(row) - width, len(row))] for row in rows]
         return [[row[i] for i in at] for row, at in zip(rows, positions, strict=True)], positions

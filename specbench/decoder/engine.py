@@ -56,6 +56,7 @@ class Engine:
     ) -> None:
         check_tree(tree, gamma, verification, acceptance is not None)
         self.target, self.drafter, self.gamma, self.policy = target, drafter, gamma, policy
+        self._preparing = drafter if isinstance(drafter, Preparing) else None
         self.max_batch_size, self.max_model_len = max_batch_size, max_model_len
         self.verification: Verification = verification
         self.logprobs_mode: LogprobsMode = logprobs_mode
@@ -166,9 +167,9 @@ class Engine:
         gammas = self._gammas(batch)
         with self.counters.timed("draft"):
             draft = self._propose(batch, gammas)
-        if isinstance(self.drafter, Preparing):
+        if self._preparing is not None:
             with self.counters.timed("prepare"):
-                self.drafter.prepare(batch, draft)
+                self._preparing.prepare(batch, draft)
             self.counters.count_ready(draft.ready)
         with self.counters.timed("verify"):
             tokens, view = self._verification_input(batch, draft)
@@ -227,7 +228,7 @@ class Engine:
 
     def _verification_input(self, batch: Batch, draft: Draft) -> tuple[Tensor, CacheView]:
         """The newest token and the draft of each row, [B, 1 + g], and the place in the cache of these."""
-        newest, at = (torch.tensor(x, dtype=torch.int64, device=batch.device) for x in batch.newest(1))
+        newest, at = batch.newest(1)
         slots = at + torch.arange(1 + draft.width, device=batch.device)
         positions, branches = slots, None
         if draft.tree is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from specbench.decoder.cache import KVCache
 from specbench.decoder.config import ModelConfig
 from specbench.decoder.drafters import load_drafter
 from specbench.decoder.drafters.base import DrafterContext
@@ -74,7 +75,9 @@ def load_profiler(method: str, engine: Engine, target: Path, drafter: Path) -> t
     Raises SpecbenchError for weights that do not fit the target.
     """
     try:
-        context = DrafterContext(engine.target, target, drafter, engine.cache, gamma=1)
+        # For the weights' sake: nothing is drafted, and a cache of one place is enough.
+        cache = KVCache(engine.target.config, 1, 1, engine.target.dtype, engine.target.device)
+        context = DrafterContext(engine.target, target, drafter, cache, gamma=1)
         loaded = load_drafter(method, context)
     except ValueError as error:
         raise SpecbenchError(str(error)) from error

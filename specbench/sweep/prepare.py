@@ -61,8 +61,7 @@ def check(config: SweepConfig, output: Path | None, *, resume: bool) -> Checked:
 def _check_commands(config: SweepConfig, backend: Backend, options: EngineOptions) -> None:
     """Raises SpecbenchError for an arm that the engine cannot run, or whose outputs are not the target's own."""
     target, drafters = _named_models(config) if config.is_simulated else _known_models(config)
-    if "draft_model" in drafters and drafters["draft_model"].is_dir() and target.is_dir():
-        _check_draft_model(config.backend, target, drafters["draft_model"])
+    _check_draft_models(config.backend, target, drafters)
     # Where the engine is does not matter to what it is told.
     somewhere = options if options.python or options.container else replace(options, python=Path("python"))
     lossy = [] if options.container else list(lossy_variables(os.environ))  # which the server inherits
@@ -94,8 +93,7 @@ def prepare(config: SweepConfig, output: Path | None, *, resume: bool, note: Cal
     else:
         target = resolve_target(config.target, note)
         drafters = {method: resolve_drafter(method, name, note) for method, name in config.drafter.items()}
-        if "draft_model" in drafters:
-            _check_draft_model(config.backend, target, drafters["draft_model"])
+        _check_draft_models(config.backend, target, drafters)
         check_fit(config, options, target, drafters.values(), note)
         if config.backend in UNTRIED:
             note(f"The adapter of {config.backend} is {UNTRIED[config.backend]}: see what it starts (backend command).")
@@ -149,17 +147,28 @@ def load_workloads(config: SweepConfig) -> dict[str, Workload]:
     return workloads
 
 
-def _check_draft_model(backend: str, target: Path, draft: Path) -> None:
+def _check_draft_models(backend: str, target: Path, drafters: Mapping[str, Path]) -> None:
+    """Those that are here already: others are fetched first."""
+    for method in ("draft_model", "ssd"):
+        if method in drafters and drafters[method].is_dir() and target.is_dir():
+            _check_draft_model(backend, method, target, drafters[method])
+
+
+def _check_draft_model(backend: str, method: str, target: Path, draft: Path) -> None:
     """A draft model proposes token ids, so both models must mean the same by them, or the engine translate."""
     target_config, draft_config = (model_config(path) for path in (target, draft))
     # Multimodal models nest their vocabulary's size: then it is for the engine to compare.
     sizes = [config.get("vocab_size") for config in (target_config, draft_config)]
-    by_text = backend == "reference" and all((path / "tokenizer.json").exists() for path in (target, draft))
+    by_text = (
+        backend == "reference"
+        and method == "draft_model"
+        and all((path / "tokenizer.json").exists() for path in (target, draft))
+    )
     if None not in sizes and sizes[0] != sizes[1] and not by_text:
         raise SpecbenchError(
             f"the draft model {draft} has a vocabulary of {sizes[1]} tokens, the target one of {sizes[0]}. "
-            "Use a draft model with the target's tokenizer. (The reference decoder translates between vocabularies if "
-            "both have a tokenizer.json.)"
+            "Use a draft model with the target's tokenizer. (As draft_model the reference decoder takes another, if both "
+            "have a tokenizer.json.)"
         )
     if "draft_vocab_size" in draft_config and backend != "reference":
         raise SpecbenchError(

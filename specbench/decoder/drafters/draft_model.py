@@ -61,7 +61,7 @@ class DraftModel:
         lengths = batch.lengths()
         # The newest token is always among them: it is entered again where it was seen, which changes nothing.
         unseen = max(1, *(n - self._seen[row] for row, n in enumerate(lengths) if batch.sequences[row] is not None))
-        tokens, positions = (torch.tensor(x, dtype=torch.int64, device=batch.device) for x in batch.newest(unseen))
+        tokens, positions = batch.newest(unseen)
         tokens.clamp_(max=self._last)
         *earlier, (tokens, positions) = zip(*(torch.split(x, CHUNK, 1) for x in (tokens, positions)), strict=True)
         for missed, at in earlier:  # after a long time without a draft

@@ -169,7 +169,7 @@ class FeatureDrafter:
         ]
         counts = [sum(map(len, features)) for features in waiting]
         width = max(counts)
-        newest, at = batch.newest(width)
+        newest, at = batch.newest_lists(width)
         for row, count in enumerate(counts):
             padding = width - count
             newest[row][:padding] = [newest[row][padding]] * padding
@@ -177,6 +177,6 @@ class FeatureDrafter:
             waiting[row] = [*[waiting[row][0][:1]] * padding, *waiting[row]]
             if batch.sequences[row] is not None:
                 self._waiting[row] = []
-        tokens, places = (torch.tensor(x, dtype=torch.int64, device=batch.device) for x in (newest, at))
+        tokens, places = batch.on_device(newest), batch.on_device(at)
         # The pair of a token belongs to the position before it; a dead row's only token stays at 0.
         return tokens, (places - 1).clamp_min_(0), torch.stack([torch.cat(features) for features in waiting])

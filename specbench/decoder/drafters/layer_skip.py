@@ -41,8 +41,7 @@ class LayerSkip:
     def propose(self, batch: Batch, limits: Sequence[int]) -> Draft:
         if self.search.goes_on:
             self._try_one(batch)
-        tokens, positions = (torch.tensor(x, dtype=torch.int64, device=batch.device) for x in batch.newest(1))
-        return self._chain.draft(self._thinned, batch, tokens, positions, limits)
+        return self._chain.draft(self._thinned, batch, *batch.newest(1), limits)
 
     def _try_one(self, batch: Batch) -> None:
         row, emitted = max(enumerate(map(_emitted, batch.sequences)), key=lambda pair: pair[1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import platform
 import sys
 from importlib import metadata
@@ -42,6 +43,9 @@ def main() -> None:
         asyncio.run(_serve(worker, tokenizer, options))
     except (ValueError, OSError) as error:
         sys.exit(f"specbench.decoder.server: {error}")
+    except KeyboardInterrupt:  # while it loads; once it serves, that is how it ends
+        print("specbench.decoder.server: stopped before the model was loaded.", file=sys.stderr, flush=True)
+        os._exit(130)  # the thread that loads cannot be asked to end
 
 
 def _load(options: argparse.Namespace) -> Engine:

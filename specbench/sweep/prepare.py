@@ -167,8 +167,8 @@ def _check_draft_model(backend: str, method: str, target: Path, draft: Path) -> 
     if None not in sizes and sizes[0] != sizes[1] and not by_text:
         raise SpecbenchError(
             f"the draft model {draft} has a vocabulary of {sizes[1]} tokens, the target one of {sizes[0]}. "
-            "Use a draft model with the target's tokenizer. (As draft_model the reference decoder takes another, if both "
-            "have a tokenizer.json.)"
+            "Use a draft model with the target's tokenizer. (As draft_model the reference decoder takes another if "
+            "both have a tokenizer.json.)"
         )
     if "draft_vocab_size" in draft_config and backend != "reference":
         raise SpecbenchError(

@@ -16,6 +16,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from specbench.decoder import server as decoder_server
+
 SERVER = [sys.executable, "-m", "specbench.decoder.server"]
 PATIENCE = 60
 """Seconds until a test that waits for a process gives up."""
@@ -118,3 +120,18 @@ def test_settings_that_do_not_fit_are_one_sentence(target: Path, options: list[s
     assert words in failed.stderr
     assert "Traceback" not in failed.stderr
     assert len(failed.stderr.strip().splitlines()) == 1
+
+
+def test_an_interrupt_while_the_model_loads_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(make_engine: Any) -> None:
+        raise KeyboardInterrupt
+
+    codes: list[int] = []
+    monkeypatch.setattr(sys, "argv", ["server", "--target", "nowhere"])
+    monkeypatch.setattr(decoder_server, "Worker", interrupted)
+    monkeypatch.setattr(os, "_exit", codes.append)
+    decoder_server.main()
+    assert codes == [130]
+    assert capsys.readouterr().err == "specbench.decoder.server: stopped before the model was loaded.\n"

@@ -171,7 +171,7 @@ def until_confident_table() -> str:
         )
         for r in report["replays"]
     ]  # fmt: skip
-    head = ("grid", "until", "a start costs", "cells", "starts", "ended", "places sure to 95 %",
+    head = ("grid", "until", "a start costs", "cells", "starts", "ended", "places sure",
             "same arm as the whole grid, or as good", "throughput lost: mean, worst")  # fmt: skip
     return table(head, rows)
 
@@ -287,6 +287,7 @@ def open_loop_table() -> str:
 TABLES: Mapping[str, Callable[[], str]] = {
     "example": lambda: sweep_table("example"),
     "example-grid": lambda: sweep_table("example-grid"),
+    "example-structured": lambda: sweep_table("example-structured"),
     "example-vllm": lambda: sweep_table("example-vllm"),
     "decoder": decoder_table,
     "client": client_table,

@@ -34,8 +34,13 @@ from specbench.planning.shape import ModelShape
 
 RESULT = Path(__file__).parent / "results" / "until_confident.json"
 RUNS = ("example", "example-grid", "example-vllm")
-HOW = (("until sure", 0.0, 1.0), ("until sure", 3.0, 1.0), ("budget of 25 %", 0.0, 0.25))
-"""Name; what a server's start costs, in cells; the share of the whole grid's cost that may be spent."""
+HOW = (
+    ("until sure", 0.0, 1.0, LEVEL),
+    ("until sure", 3.0, 1.0, LEVEL),
+    ("until sure to 80 %", 0.0, 1.0, 0.8),
+    ("budget of 25 %", 0.0, 0.25, LEVEL),
+)
+"""Name; what a server's start costs, in cells; the share of the whole grid's cost that may be spent; the confidence."""
 
 NOISES = (0.02, 0.05)
 
@@ -43,7 +48,7 @@ NOISES = (0.02, 0.05)
 @dataclass(frozen=True)
 class Replay:
     """how: of `HOW`;  launch_cost: of a start, in cells;  starts: that there were;  ended: why
-    places: workloads and batch sizes;  settled: of them, those whose best arm was known to 95 %
+    places: workloads and batch sizes;  settled: of them, those whose best arm was known as surely as asked
     same_arm: of them, those where the whole grid gives the same arm;  as_good: or one that it says is no more than 3 %
         faster
     regret_percent: throughput lost by the arm taken against the fastest measured, mean over places, and the worst
@@ -83,7 +88,11 @@ class Worlds:
 
 
 def choose(
-    model: Model, grid: Sequence[Observation], launch_cost: float = 0.0, share: float = 1.0
+    model: Model,
+    grid: Sequence[Observation],
+    launch_cost: float = 0.0,
+    share: float = 1.0,
+    confidence: float = LEVEL,
 ) -> tuple[list[int], int, Look]:
     """Indices of the cells that are asked for one after another, the number of starts, and how it ended."""
     points, taken, starts = [o.point for o in grid], list[int](), 0
@@ -91,17 +100,26 @@ def choose(
     whole = launch_cost * len({(p.method, p.gamma) for p in points}) + len(grid)
     while True:
         found = calibrated(fit(model, [grid[i] for i in taken])) if taken else None
-        left, spent = set(range(len(grid))) - set(taken), launch_cost * starts + len(taken)
-        shown = look(found, points, left, costs, budget=share * whole - spent)
+        left = dict.fromkeys(set(range(len(grid))) - set(taken), 1)
+        spent = launch_cost * starts + len(taken)
+        shown = look(found, points, left, costs, confidence=confidence, budget=share * whole - spent)
         if not shown.visit:
             return taken, starts, shown
         taken += shown.visit
         starts += 1
 
 
-def replay(name: str, model: Model, grid: Sequence[Observation], how: str, launch_cost: float, share: float) -> Replay:
+def replay(
+    name: str,
+    model: Model,
+    grid: Sequence[Observation],
+    how: str,
+    launch_cost: float,
+    share: float,
+    confidence: float = LEVEL,
+) -> Replay:
     """What is chosen, beside a fit of all cells."""
-    taken, starts, shown = choose(model, grid, launch_cost, share)
+    taken, starts, shown = choose(model, grid, launch_cost, share, confidence)
     points, measured = [o.point for o in grid], np.array([o.tokens_per_second for o in grid])
     whole = calibrated(fit(model, grid))
     centre, _ = posterior(whole, points)
@@ -121,7 +139,7 @@ def replay(name: str, model: Model, grid: Sequence[Observation], how: str, launc
         starts=starts,
         ended=str(shown.reason),
         places=len(shown.best),
-        settled=sum(b.probability >= LEVEL for b in shown.best),
+        settled=sum(b.probability >= confidence for b in shown.best),
         same_arm=same,
         as_good=good,
         regret_percent=_percent(float(np.mean(regrets))),

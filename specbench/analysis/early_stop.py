@@ -14,7 +14,7 @@ class EarlyStop:
     """As `early_stop.json` of a run has it, but for cells that were measured since.
 
     text:       what was found, and from how much
-    why:        what ended it: settled, budget, nothing left
+    why:        what ended it: settled, budget, out of reach, nothing left
     confidence: that was asked for;  measured_cells, grid_cells: how many of how many
     best:       by workload and batch size the arm that is best, and the probability that none is faster by over 3 %
     by_method:  the same by method, as if that and plain decoding were all there is; nothing waits for it

@@ -7,17 +7,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from specbench.analysis.verdict import WORTHWHILE
 from specbench.planning.cells import Point
-from specbench.planning.posterior import posterior
+from specbench.planning.posterior import draws, posterior
 from specbench.planning.prediction import Calibrated
 
 AS_GOOD = math.log(WORTHWHILE)
 """An arm that falls behind the fastest by less (3 %) is as good: to tell such arms apart takes sweeps without end."""
 
-_DRAWS, _SEED = 4_000, 20_262
+_DRAWS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +42,10 @@ def best_arms(found: Calibrated, grid: Sequence[Point]) -> tuple[BestArm, ...]:
     for i in sorted(range(len(grid)), key=lambda i: grid[i].gamma > 0):
         groups[grid[i].workload, grid[i].batch_size].append(i)
     centre, covariance = posterior(found, grid)
-    values, vectors = np.linalg.eigh(covariance)
-    source = np.random.default_rng(_SEED).standard_normal((_DRAWS, len(grid)))
-    draws = centre + source @ (vectors * np.sqrt(np.maximum(values, 0))).T
+    rates = centre + draws(covariance, _DRAWS)
     chosen = []
     for group in groups.values():
-        its = draws[:, group]
+        its = rates[:, group]
         good = (its.max(axis=1, keepdims=True) - its <= AS_GOOD).mean(axis=0)
         best = int(good.argmax())
         ahead = (its - its[:, [best]] > AS_GOOD).mean(axis=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -70,11 +70,11 @@ class _Grid:
         kept = [i for i, c in enumerate(self.cells) if c not in failed and c.speculation not in lost]
         return replace(self, cells=tuple(self.cells[i] for i in kept), requests=tuple(self.requests[i] for i in kept))
 
-    def left(self, measurements: Sequence[Measurement]) -> frozenset[int]:
-        """Indices of cells of which the plan has measurements left, and none has failed."""
+    def left(self, measurements: Sequence[Measurement]) -> Mapping[int, int]:
+        """How many measurements of a cell the plan has left, by the cell's index; of cells of which none has failed."""
         taken, failed = {m.id for m in measurements}, {m.cell for m in measurements if m.status == "failed"}
-        possible = {m.cell for m in self.sweep.plan.measurements if m.id not in taken} - failed
-        return frozenset(i for i, cell in enumerate(self.cells) if cell in possible)
+        counts = Counter(m.cell for m in self.sweep.plan.measurements if m.id not in taken and m.cell not in failed)
+        return {i: counts[cell] for i, cell in enumerate(self.cells) if counts[cell]}
 
     def costs(self, points: Sequence[Point], found: Calibrated | None) -> Costs:
         """Seconds by the rates of the fit, warm-up included, and by the starts that there were."""

@@ -14,6 +14,8 @@ from specbench.planning.prediction import LEVEL, Calibrated, alike
 
 Floats = NDArray[np.float64]
 
+_SEED = 20_262
+
 
 def posterior(found: Calibrated, grid: Sequence[Point]) -> tuple[Floats, Floats]:
     """Mean [points] and covariance [points, points] of ln throughput, the noise of a further measurement not in it.
@@ -39,6 +41,13 @@ def posterior(found: Calibrated, grid: Sequence[Point]) -> tuple[Floats, Floats]
     mean = fitted.log_rates(grid) + here @ shift + gain @ (residuals - there @ shift)
     spread = widened * alike(grid, grid) - widened * gain @ alike(seen, grid) + rest @ covariance @ rest.T
     return mean, (spread + spread.T) / 2
+
+
+def draws(covariance: Floats, count: int) -> Floats:
+    """[count, points] draws from a normal around 0, the same ones whenever it is asked. covariance [points, points]"""
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    source = np.random.default_rng(_SEED).standard_normal((count, len(values)))
+    return np.asarray(source @ (vectors * np.sqrt(np.maximum(values, 0))).T)
 
 
 def _at_least(precision: Floats, prior_spread: Floats) -> Floats:

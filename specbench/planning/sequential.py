@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,9 +15,13 @@ from specbench.planning.best_arm import BestArm, best_arms
 from specbench.planning.cells import Point, arms_of
 from specbench.planning.posterior import posterior
 from specbench.planning.prediction import Calibrated
+from specbench.planning.reach import chances
 
 Floats = NDArray[np.float64]
-Reason = Literal["settled", "budget", "nothing left"]
+Reason = Literal["settled", "budget", "out of reach", "nothing left"]
+
+HOPE = 0.1
+"""A place is given up while measuring all that is left would settle it with less than this probability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class Look:
 def look(
     found: Calibrated | None,
     grid: Sequence[Point],
-    left: Collection[int],
+    left: Mapping[int, int],
     costs: Costs,
     *,
     confidence: float = LEVEL,
@@ -61,32 +65,44 @@ def look(
     """The next visit, or why there is none.
 
     found:  the fit of all cells measured so far, None before the first
-    left:   indices of the points that may be measured, for the first time or once more
+    left:   how often each point may still be measured, by its index
     budget: what may still be spent, in the unit of the costs
 
-    First the start design. Then, while the best arm of some workload and batch size is not known, the points that tell
-    most of it per unit of cost. When all are known, what is missing for each arm that speculates and is the best
-    anywhere to have been measured beside plain decoding once: an advice to switch something on rests on a comparison.
+    First the start design. Then, while the best arm of some workload and batch size is not known and what is left may
+    settle it, the points that tell most of it per unit of cost. At the end, what is missing for each arm that
+    speculates and is known to be the best anywhere to have been measured beside plain decoding once: an advice to
+    switch something on rests on a comparison.
     """
     seen = {o.point.key for o in found.fit.observations} if found else set()
     best = best_arms(found, grid) if found else ()
     wanted = [i for i in start_design(grid) if i in left and grid[i].key not in seen]
-    settled = False
+    sure = [b for b in best if b.probability >= confidence]
+    ended: Reason = "settled" if len(sure) == len(best) else "out of reach" if left else "nothing left"
     if wanted:
         visit = [i for i in wanted if _arm(grid[i]) == _arm(grid[wanted[0]])]
+        ended = "budget"
     elif found is None:
         return Look(best, (), "nothing left")
-    elif unsure := [b for b in best if b.probability < confidence]:
-        visit = _most_telling(found, grid, unsure, left, costs)
+    elif open_places := _within_reach(found, grid, best, left, confidence):
+        visit = _most_telling(found, grid, open_places, left, costs)
+        ended = "budget"
     else:
-        settled = True
-        visit = _unpaired(grid, best, seen, left)
+        visit = _unpaired(grid, sure, seen, left)
     affordable = list(visit)
     while affordable and costs.of(affordable) > budget:
         affordable.pop()
-    if affordable:
-        return Look(best, tuple(affordable))
-    return Look(best, (), "settled" if settled else "budget" if visit else "nothing left")
+    return Look(best, tuple(affordable), None if affordable else ended)
+
+
+def _within_reach(
+    found: Calibrated, grid: Sequence[Point], best: Sequence[BestArm], left: Mapping[int, int], confidence: float
+) -> list[BestArm]:
+    """Of the places that are not settled, those that what is left to measure may settle."""
+    unsure = [b for b in best if b.probability < confidence]
+    if not (unsure and left):
+        return []
+    hopes = chances(found, grid, unsure, left, confidence)
+    return [b for b, hope in zip(unsure, hopes, strict=True) if hope >= HOPE]
 
 
 def start_design(grid: Sequence[Point]) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from specbench.planning.sequential import Look
 _ENDS = {
     "settled": "Settled",
     "budget": "The time is spent",
+    "out of reach": "What is left to measure would hardly settle the rest: stopped",
     "nothing left": "Nothing is left to measure",
 }
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from specbench.decoder.policies import fixed
+from specbench.decoder.policies import table
 from specbench.errors import SpecbenchError
 
-PREFIX = fixed.PREFIX
+PREFIX = table.PREFIX
 """What a schedule begins with where a gamma may stand: `--gamma 2,4,schedule:1=4+5=2+9=0`."""
 
 
@@ -23,7 +23,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         try:
-            fixed.check_steps(self.steps)
+            table.check_steps(self.steps)
         except ValueError as error:
             raise SpecbenchError(str(error)) from None
 
@@ -31,7 +31,7 @@ class Schedule:
     def parse(cls, written: str) -> Schedule:
         """`1=4+5=2+9=0`: gamma 4 from batch size 1 on, 2 from 5 on, off from 9 on. Raises SpecbenchError."""
         try:
-            return cls(fixed.read_steps(written))
+            return cls(table.read_steps(written))
         except ValueError as error:
             raise SpecbenchError(str(error)) from None
 
@@ -48,7 +48,7 @@ class Schedule:
 
     def at(self, batch_size: int) -> int:
         """The gamma while `batch_size` requests run."""
-        return fixed.gamma_at(self.steps, batch_size)
+        return table.gamma_at(self.steps, batch_size)
 
     def ranges(self, last: int) -> list[tuple[int, int, int]]:
         """(first, last, gamma) up to batch size `last`; the final range ends there, or where it begins if later."""
@@ -56,4 +56,4 @@ class Schedule:
         return [(start, max(start, end), gamma) for (start, gamma), end in zip(self.steps, ends, strict=True)]
 
     def __str__(self) -> str:
-        return fixed.written_steps(self.steps)
+        return table.written_steps(self.steps)

@@ -43,6 +43,7 @@ class Speculation:
     tree: how drafts branch, `8x60` or `static:4x2x1` (specbench.decoder.tree_shape), gamma being their depth; None for
         chains
     typical: drafted tokens are kept that are likely enough (typical acceptance): outputs are not the target's
+    cached_requests: earlier responses that suffix decoding may draft from; 0 for the request's own text alone
     attached: what a server does that specbench did not start: its drafter is not named, its method may be UNKNOWN, and
         its gamma is 0 where neither it nor the user says
     """
@@ -58,6 +59,7 @@ class Speculation:
     adaptive: str | None = None
     tree: str | None = None
     typical: bool = False
+    cached_requests: int = 0
 
     def __post_init__(self) -> None:
         if self.attached and self.method in (*METHODS[1:], UNKNOWN) and self.gamma >= 0:
@@ -81,6 +83,10 @@ class Speculation:
             raise SpecbenchError(f"the largest gamma of {self.adaptive} is not {self.gamma}.")
         if self.tree is not None:
             _check_tree(self.tree)
+        if self.cached_requests and self.method != "suffix":
+            raise SpecbenchError(
+                f"method {self.method} keeps no earlier responses, suffix does: leave --suffix-cached-requests out."
+            )
 
     @classmethod
     def of(
@@ -92,6 +98,7 @@ class Speculation:
         tree: str = CHAIN,
         *,
         typical: bool = False,
+        cached_requests: int = 0,
     ) -> Speculation:
         """With gamma and tree as the command line has them: `4`, `schedule:1=4+9=0` or `adaptive:threshold`; `chain`,
         `8x60` or `static:4x2x1`.
@@ -110,6 +117,7 @@ class Speculation:
             adaptive=adaptive,
             tree=None if tree == CHAIN else tree,
             typical=typical,
+            cached_requests=cached_requests,
         )
 
     @classmethod
@@ -120,7 +128,8 @@ class Speculation:
     def name(self) -> str:
         """The method; `ngram-schedule` where its gamma follows the batch size, `ngram-threshold` where a rule of that
         name sets it: other arms than any fixed gamma; `eagle3-8x60` and `eagle3-static-4x2` where drafts branch;
-        `ngram-synthetic` where its acceptance is made up, `medusa-typical` where it is not exact.
+        `suffix-warm-32` where it drafts from 32 earlier responses; `ngram-synthetic` where its acceptance is made up,
+        `medusa-typical` where it is not exact.
         """
         rule = "schedule" if self.schedule else (self.adaptive or "").partition("+")[0]
         return f"{self.method}{rule and f'-{rule}'}{self._kind}"
@@ -129,7 +138,8 @@ class Speculation:
     def _kind(self) -> str:
         """What tells an arm from others of its method and gamma, in its name and in its label."""
         tree = f"-{self.tree.replace(':', '-')}" if self.tree else ""
-        return f"{tree}{'-synthetic' * bool(self.synthetic)}{'-typical' * self.typical}"
+        warm = f"-warm-{self.cached_requests}" if self.cached_requests else ""
+        return f"{tree}{warm}{'-synthetic' * bool(self.synthetic)}{'-typical' * self.typical}"
 
     @property
     def is_lossy(self) -> bool:
@@ -159,7 +169,7 @@ class Speculation:
     @property
     def label(self) -> str:
         """Short name in file names: `none`, `none-as-deployed`, `none-again`, `ngram-g4`, `ngram-g1=4+5=2+9=0`,
-        `ngram-threshold+max=5`, `ngram-g4-synthetic`, `eagle3-g5-8x60`.
+        `ngram-threshold+max=5`, `ngram-g4-synthetic`, `eagle3-g5-8x60`, `suffix-g4-warm-32`.
         """
         if self.is_plain:
             return "none-as-deployed" if self.as_deployed else "none-again" if self.again else "none"

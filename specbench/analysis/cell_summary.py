@@ -28,6 +28,7 @@ class CellSummary:
     schedule: str | None = None
     adaptive: str | None = None
     tree: str | None = None
+    cached_requests: int | None = None
     as_deployed: bool
     again: bool = False
     drafter: str | None

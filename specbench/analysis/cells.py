@@ -57,6 +57,7 @@ def summarize_cell(
         "schedule": cell.speculation.schedule,
         "adaptive": cell.speculation.adaptive,
         "tree": cell.speculation.tree,
+        "cached_requests": cell.speculation.cached_requests or None,
         "as_deployed": cell.speculation.as_deployed,
         "again": cell.speculation.again,
         "drafter": cell.speculation.drafter,

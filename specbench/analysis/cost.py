@@ -11,6 +11,7 @@ from specbench.errors import SpecbenchError
 
 SECONDS_PER_HOUR = 3_600
 HOURS_PER_MONTH = 730
+SECONDS_PER_MONTH = HOURS_PER_MONTH * SECONDS_PER_HOUR
 
 MOST = {"gpu_price": 1e6, "gpu_count": 10**6, "engineering_cost": 1e12, "tokens_per_month": 1e18}
 """More is a slip of the hand: a GPU-hour for a million, all tokens of the world a million times over."""
@@ -66,7 +67,7 @@ def gpus_needed(tokens_per_s: float | None, economics: Economics) -> int | None:
     """Whole GPUs for the monthly volume at a steady rate: servers rounded up, times the GPUs of one server."""
     if not tokens_per_s or economics.tokens_per_month is None:
         return None
-    needed = economics.tokens_per_month / (HOURS_PER_MONTH * SECONDS_PER_HOUR)
+    needed = economics.tokens_per_month / SECONDS_PER_MONTH
     return math.ceil(needed / tokens_per_s) * economics.gpu_count
 
 

@@ -196,8 +196,8 @@ class Backend(Protocol):
     """An engine that specbench can start and read. Only `read_back` and `probe` ask a running server.
 
     methods: what `check` lets pass
-    options: the fields of EngineOptions that it heeds, `acceptance` if it can make that up, and `adaptive` if it runs
-        rules that set gamma; a sweep refuses others
+    options: the fields of EngineOptions that it heeds, `acceptance` if it can make that up, `adaptive` if it runs rules
+        that set gamma, and `suffix_cached_requests` if its suffix decoding can remember; a sweep refuses others
     start_seconds: how long a start takes, typically; what a plan reckons with until one was measured
     """
 

@@ -31,7 +31,9 @@ class ReferenceBackend:
 
     name = "reference"
     methods = tuple(METHODS)
-    options: frozenset[str] = frozenset({"acceptance", "adaptive", "tree", "quantization", "engine_args"})
+    options: frozenset[str] = frozenset(
+        {"acceptance", "adaptive", "tree", "suffix_cached_requests", "quantization", "engine_args"}
+    )
     start_seconds = 5.0
 
     def check(self, speculation: Speculation) -> None:
@@ -69,6 +71,8 @@ class ReferenceBackend:
             argv += ["--drafter", speculation.drafter]
         if speculation.tree is not None:
             argv += ["--tree", speculation.tree]
+        if speculation.cached_requests:
+            argv += ["--suffix-cached-requests", str(speculation.cached_requests)]
         if speculation.synthetic is not None:
             argv += ["--acceptance", SYNTHETIC + speculation.synthetic]
         if launch.options.quantization is not None:
@@ -102,6 +106,7 @@ class ReferenceBackend:
             "quantization": launch.options.quantization,
             "verification": launch.verification,
             "tree": launch.speculation.tree or CHAIN,
+            "suffix_cached_requests": launch.speculation.cached_requests,
             "acceptance": launch.speculation.synthetic and SYNTHETIC + launch.speculation.synthetic,
         }
         return ResolvedSettings(

@@ -64,7 +64,9 @@ class VllmBackend:
 
     name = "vllm"
     methods = tuple(method for method in METHODS if method not in OWN)
-    options = frozenset(field.name for field in fields(EngineOptions)) - {"scenario", "engine_version"}
+    options = frozenset(
+        {*(field.name for field in fields(EngineOptions)), "suffix_cached_requests"} - {"scenario", "engine_version"}
+    )
     start_seconds = 60.0
 
     def check(self, speculation: Speculation) -> None:
@@ -187,7 +189,7 @@ def speculative_config(speculation: Speculation, max_batch_size: int) -> dict[st
             config |= {"prompt_lookup_max": 4, "prompt_lookup_min": 2}
         case "suffix":
             # Its memory of earlier answers is never cleared: the second run of the same prompts would accept them all.
-            config |= {"suffix_decoding_max_cached_requests": 0}
+            config |= {"suffix_decoding_max_cached_requests": speculation.cached_requests}
         case "mtp":
             pass
         case _:

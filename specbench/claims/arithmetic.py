@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from specbench.analysis.breakeven import break_even_alpha, expected_length
-from specbench.analysis.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR
+from specbench.analysis.cost import SECONDS_PER_HOUR, SECONDS_PER_MONTH
 
 WEEKS_PER_MONTH = 52 / 12
 
@@ -101,7 +101,7 @@ def engineering_cost_for(weeks: float, savings_per_month: float) -> float:
 
 def tokens_per_s_of(tokens_per_month: float) -> float:
     """The steady rate of a monthly volume."""
-    return tokens_per_month / (HOURS_PER_MONTH * SECONDS_PER_HOUR)
+    return tokens_per_month / SECONDS_PER_MONTH
 
 
 def replicas_for(tokens_per_month: float, tokens_per_s: float) -> int:

@@ -97,6 +97,9 @@ def command(
     threads: int | None = typer.Option(None, help="CPU threads of the engine."),
     verification: str | None = typer.Option(None, help="Of the reference decoder: rejection, block, coupled, typical."),
     tree: str | None = typer.Option(None, help="Of the reference decoder: chain, 8x60, static:4x2x1; comma-separated."),
+    suffix_cached_requests: str | None = typer.Option(
+        None, help="Earlier responses that suffix decoding drafts from; comma-separated."
+    ),
     python: Path | None = typer.Option(None, help="Interpreter of the engine's environment."),
     container: str | None = typer.Option(None, help="Image to run the engine in."),
     scenario: Path | None = typer.Option(None, help="What the simulated backend does, as YAML."),

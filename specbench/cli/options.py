@@ -125,6 +125,7 @@ _READ: Mapping[str, Callable[[Any, str], Any]] = {
     "drafter": pairs,
     "gamma": gammas,
     "tree": words,
+    "suffix_cached_requests": whole_numbers,
     "batch_size": whole_numbers,
     "request_rate": numbers,
     "slo": bounds,

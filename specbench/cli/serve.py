@@ -7,7 +7,8 @@ from typing import Optional
 
 import typer
 
-_OF_DECODER = ("dtype", "quantization", "device", "kernels", "verification", "tree", "acceptance", "threads")
+_DRAFTS = ("tree", "suffix_cached_requests", "acceptance")
+_OF_DECODER = ("dtype", "quantization", "device", "kernels", "verification", "threads", *_DRAFTS)
 
 
 def serve(
@@ -40,6 +41,12 @@ def serve(
     ),
     tree: str = typer.Option(
         "chain", help="How drafts of heads branch, to the depth of --gamma: 8x60, static:4x2x1 (docs/trees.md)."
+    ),
+    suffix_cached_requests: int = typer.Option(
+        0,
+        min=0,
+        help="With suffix: draft from the last so many responses too. A prompt sent again drafts its own answer, so do "
+        "not take that for a measurement.",
     ),
     acceptance: Optional[str] = typer.Option(  # noqa: UP045
         None, help="Made up in the place of verdicts: synthetic:0.8. Outputs are then not the target's."
@@ -89,7 +96,15 @@ def serve(
     else:
         synthetic = acceptance and acceptance.removeprefix(SYNTHETIC)
         directory = drafter and str(resolve_drafter(method, drafter))
-        speculation = Speculation.of(method, gamma, directory, synthetic, tree, typical=verification == "typical")
+        speculation = Speculation.of(
+            method,
+            gamma,
+            directory,
+            synthetic,
+            tree,
+            typical=verification == "typical",
+            cached_requests=suffix_cached_requests,
+        )
         ReferenceBackend().check(speculation)
         command = ReferenceBackend().command(
             Launch(

@@ -86,6 +86,13 @@ def sweep(
         "static:4x2x1 (children by depth), chain; comma-separated (reference, docs/trees.md).",
         rich_help_panel=_WHAT,
     ),
+    suffix_cached_requests: str | None = typer.Option(
+        None,
+        help="Earlier responses that suffix decoding drafts from, comma-separated; 0, the default, for none. Each "
+        "measurement then has a server of its own, which first answers so many of the prompts that --prompts leaves "
+        "(reference, vllm; docs/drafters.md).",
+        rich_help_panel=_WHAT,
+    ),
     batch_size: str | None = typer.Option(
         None, help="Requests kept in flight; comma-separated.", rich_help_panel=_WHAT
     ),
@@ -331,7 +338,7 @@ def _print_plan(config: SweepConfig, output: Path | None, *, resume: bool, as_js
         f"{f' besides the {len(done)} that are done' if done else ''}. Starts are one per method, gamma and replicate; "
         "batch sizes and workloads share them. A measurement sends every prompt once, and at least four requests per "
         f"slot of its batch size; in all {describe_load(plan, checked.workloads, config)}."
-        f"{_more_replicates(config)}{_fewer_cells(config)}"
+        f"{_memories(config)}{_more_replicates(config)}{_fewer_cells(config)}"
     )
 
 
@@ -356,12 +363,24 @@ def _fewer_cells(config: SweepConfig) -> str:
     )
 
 
+def _memories(config: SweepConfig) -> str:
+    if not config.remembers:
+        return ""
+    return (
+        " Suffix decoding that remembers is started for each of its measurements, and first answers as many other "
+        "prompts as it is to remember."
+    )
+
+
 def _more_replicates(config: SweepConfig) -> str:
     if config.until_ci is None:
         return ""
+    from specbench.sweep.plan import make_plan
+
+    starts = len(make_plan(config).launches) // config.replicates
     return (
         f" Then one replicate at a time (--until-ci {config.until_ci:.1%}), up to {config.max_replicates} in all: "
-        f"{(config.max_replicates - config.replicates) * len(config.speculations())} more starts at most."
+        f"{(config.max_replicates - config.replicates) * starts} more starts at most."
     )
 
 

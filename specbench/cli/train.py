@@ -57,7 +57,7 @@ def eagle3(
 ) -> None:
     """Train an EAGLE-3 head on the target's own answers to your prompts, and report its acceptance on held-out ones.
 
-    Example: specbench train eagle3 --target ./my-model --prompts tickets.jsonl --magpie 500 --output my-head
+    Example: specbench train eagle3 --target demo --prompts workloads/chat.jsonl --magpie 500 --output my-head
 
     Run the same command again after an interruption: what was recorded and learned is kept. The head is written to
     OUTPUT/safeailab (for SGLang, vLLM and the reference decoder) and OUTPUT/speculators (for vLLM); use it as
@@ -115,7 +115,7 @@ for _method, _what in _HEADS.items():
     app.command(
         _method,
         help=f"Train {_what}, on the target's own answers to your prompts.\n\n"
-        f"Example: specbench train {_method} --target ./my-model --prompts tickets.jsonl --output my-head\n\n"
+        f"Example: specbench train {_method} --target demo --prompts workloads/chat.jsonl --output my-head\n\n"
         f"Works as specbench train eagle3, and reports the same; use the head as --drafter {_method}=OUTPUT/head.",
     )(_head_command(_method))
 

@@ -79,7 +79,7 @@ def convert(
 ) -> None:
     """The prompts of a file in another format, one in memory at a time; says what that format does not keep.
 
-    Example: specbench workload convert question.jsonl mine.jsonl --to openai-batch --category math
+    Example: specbench workload convert workloads/chat.jsonl mine.jsonl --to openai-batch --category math
 
     Keys of --json: written, lost {field: prompts}, left_out {reason: prompts}, skipped, first_problems.
     """
@@ -123,7 +123,7 @@ def traffic(
 ) -> None:
     """The rate over time, burstiness, lengths and tokens per second of traffic.
 
-    Example: specbench workload traffic AzureLLMInferenceTrace_code.csv
+    Example: specbench workload traffic "50 req/s, prompt 800±300, output 250±150, peak 3x at 14h" --duration 24h
 
     Keys of --json: source, format (words of a drawn one), time_unit (null of dates), left_out (rows without tokens),
     delayed (turns whose time is a delay after the one before), requests, span_s, requests_per_s,

@@ -9,7 +9,7 @@ from specbench.comparison.snapshot import Snapshot
 from specbench.differences import Difference, differing
 from specbench.sweep.config import CONTINUABLE, SweepConfig
 
-_GRID = ("workload", "method", "gamma", "tree", "batch_size", "request_rate")
+_GRID = ("workload", "method", "gamma", "tree", "suffix_cached_requests", "batch_size", "request_rate")
 _UNDER_TEST = ("drafter", "python", "container", "scenario", "engine_version", "url", "baseline_url")
 """Where the engine and the drafter come from: a new version of either is what gates are for."""
 

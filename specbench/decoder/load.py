@@ -45,6 +45,7 @@ def load_engine(
     quantization: str | None = None,
     tree: TreeShape | None = None,
     kernels: str = "off",
+    suffix_cached_requests: int = 0,
 ) -> Engine:
     """An engine over the Hugging Face directory `target`, with a drafter of this method.
 
@@ -57,6 +58,7 @@ def load_engine(
     quantization: int8 or int4 weights of the target, on a CPU: another model, whose outputs speculation leaves
     tree: how drafts branch, gamma being their depth (`tree_shape.parse_tree`); None for chains
     kernels: off; or auto, the Triton kernels and CUDA graphs where they run (docs/kernels.md), else PyTorch
+    suffix_cached_requests: the last so many responses, from which method suffix drafts too
     Raises ValueError, with the way out, for whatever can't be loaded or doesn't fit together.
     """
     policy = parse(gamma)
@@ -92,6 +94,7 @@ def load_engine(
         gamma=most,
         stop_below=policy.stop_below,
         tree=tree,
+        cached_requests=suffix_cached_requests,
     )
     return Engine(
         model,

@@ -65,6 +65,7 @@ def _load(options: argparse.Namespace) -> Engine:
         quantization=options.quantization,
         tree=parse_tree(options.tree),
         kernels=options.kernels,
+        suffix_cached_requests=options.suffix_cached_requests,
     )
     columns = 2048 if options.device == "cpu" else 4096
     engine.counters.read_bytes_per_s = read_bandwidth(engine.target.device, columns, repeats=5)
@@ -89,6 +90,7 @@ def _settings(engine: Engine, options: argparse.Namespace) -> dict[str, Any]:
         "method": options.method,
         "device": str(engine.target.device),
         "tree": options.tree,
+        "suffix_cached_requests": options.suffix_cached_requests,
         "dtype": str(engine.target.dtype).removeprefix("torch."),
         "quantization": engine.target.quantization,
         "kernels": engine.target.on_kernels,
@@ -119,6 +121,12 @@ def _parser() -> argparse.ArgumentParser:
         default=CHAIN,
         help="how drafts branch, gamma being their depth: 8x60 (the 8 likeliest of each depth, 60 nodes verified), "
         "static:4x2x1 (children by depth), or chain",
+    )
+    parser.add_argument(
+        "--suffix-cached-requests",
+        type=int,
+        default=0,
+        help="method suffix drafts from the last so many responses too: a prompt sent again drafts its own answer",
     )
     parser.add_argument("--drafter", help="directory of the drafter's weights")
     parser.add_argument("--host", default="127.0.0.1")

@@ -24,6 +24,7 @@ _MEASUREMENT = {
     "adaptive": ("cell.speculation.adaptive", "VARCHAR"),
     "synthetic": ("cell.speculation.synthetic", "VARCHAR"),
     "tree": ("cell.speculation.tree", "VARCHAR"),
+    "cached_requests": ("cell.speculation.cached_requests", "BIGINT"),
     "typical": ("cell.speculation.typical", "BOOLEAN"),
     "as_deployed": ("cell.speculation.as_deployed", "BOOLEAN"),
     "again": ("cell.speculation.again", "BOOLEAN"),

@@ -111,7 +111,7 @@ def observe(cells: Sequence[CellSummary], measurements: Sequence[Measurement]) -
 def _usable(cells: Sequence[CellSummary]) -> tuple[list[CellSummary], list[str]]:
     usable, notes = [], []
     for c in cells:
-        if c.is_open_loop or c.as_deployed or c.again or c.schedule is not None:
+        if c.is_open_loop or c.as_deployed or c.again or c.schedule is not None or c.cached_requests is not None:
             continue
         if c.status == "failed" or c.output_tokens_per_s is None:
             notes.append(f"left out: {c.workload}, {c.label}, {c.load_in_words}: no steady throughput.")

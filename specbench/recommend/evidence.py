@@ -126,6 +126,8 @@ def reason_against(cell: CellSummary) -> str | None:
         return "its server does not tell what it proposes (sweep it with --method and --gamma)"
     if cell.tree is not None:
         return "its drafts branch, and what is recommended is the gamma of a chain"
+    if cell.cached_requests is not None:
+        return "it drafts from earlier responses too, and what is recommended remembers none"
     if cell.equivalence == "DIVERGENT":
         return f"outputs differ from plain decoding's: {cell.equivalence_detail}"
     if void := [mark.text for mark in cell.marks if mark.code in VOIDING]:

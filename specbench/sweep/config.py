@@ -92,6 +92,9 @@ class SweepConfig(AttachOptions):
     tree: tuple[str, ...] = Field(
         (CHAIN,), min_length=1, description="how drafts branch: chain, 8x60 (top-k by nodes), static:4x2x1"
     )
+    suffix_cached_requests: tuple[Annotated[WholeNumber, Field(ge=0)], ...] = Field(
+        (0,), min_length=1, description="responses to other prompts that suffix decoding has before a measurement"
+    )
     acceptance: str | None = Field(
         None, description="made up in the place of verdicts: synthetic:0.8, or a rate per draft position"
     )
@@ -152,7 +155,7 @@ class SweepConfig(AttachOptions):
             raise ValueError(f"unknown method {unknown[0]!r}. Choose from: {', '.join(METHODS)}")
         return tuple(m for m in dict.fromkeys(methods) if m != BASELINE.method)
 
-    @field_validator("batch_size", "request_rate")
+    @field_validator("batch_size", "request_rate", "suffix_cached_requests")
     @classmethod
     def _sorted(cls, values: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(sorted(set(values)))
@@ -239,6 +242,7 @@ class SweepConfig(AttachOptions):
             "there is no method to choose from": not self.method,
             "a schedule or rule of gamma is not modelled": any(isinstance(gamma, str) for gamma in self.gamma),
             "drafts that branch are not modelled": self.tree != (CHAIN,),
+            "a memory of earlier responses is not modelled": self.remembers,
             "--baseline both and --baseline-vs-baseline are of every cell": self.baseline == "both"
             or self.baseline_vs_baseline,
         }
@@ -270,6 +274,12 @@ class SweepConfig(AttachOptions):
         return self
 
     @model_validator(mode="after")
+    def _something_remembers(self) -> SweepConfig:
+        if self.remembers and "suffix" not in self.method:
+            raise ValueError("--suffix-cached-requests is for method suffix: the others keep no earlier responses")
+        return self
+
+    @model_validator(mode="after")
     def _output_fits(self) -> SweepConfig:
         if self.max_tokens >= self.max_model_len:
             raise ValueError(
@@ -293,6 +303,11 @@ class SweepConfig(AttachOptions):
     def stops_early(self) -> bool:
         """Whether cells are chosen one after another; a budget of all of it, for a run to go on with, ends that."""
         return self.budget != "100%" and (self.until_confident or self.budget is not None)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether an arm drafts from responses to earlier requests, so that no server may get a prompt twice."""
+        return any(self.suffix_cached_requests)
 
     @property
     def is_simulated(self) -> bool:
@@ -338,15 +353,29 @@ class SweepConfig(AttachOptions):
             BASELINE,
             *((AS_DEPLOYED,) if self.baseline == "both" else ()),
             *((AGAIN,) if self.baseline_vs_baseline else ()),
-            *(self._arm(m, gamma, tree) for m in self.method for gamma in self.gamma for tree in self._trees(m)),
+            *(
+                self._arm(method, gamma, tree, cached)
+                for method in self.method
+                for gamma in self.gamma
+                for tree in self._trees(method)
+                for cached in (self.suffix_cached_requests if method == "suffix" else (0,))
+            ),
         )
 
     def _trees(self, method: str) -> tuple[str, ...]:
         return self.tree if method in BRANCHING else (CHAIN,)
 
-    def _arm(self, method: str, gamma: int | str, tree: str) -> Speculation:
+    def _arm(self, method: str, gamma: int | str, tree: str, cached: int) -> Speculation:
         synthetic = None if self.acceptance is None else self.acceptance.removeprefix(SYNTHETIC)
-        return Speculation.of(method, gamma, self.drafter.get(method), synthetic, tree, typical=self.is_typical)
+        return Speculation.of(
+            method,
+            gamma,
+            self.drafter.get(method),
+            synthetic,
+            tree,
+            typical=self.is_typical,
+            cached_requests=cached,
+        )
 
 
 def _rule_name(rule: str) -> str:

@@ -43,7 +43,8 @@ def save_config(config: SweepConfig, path: Path) -> None:
 def _read_yaml(path: Path) -> dict[str, Any]:
     values = read_mapping(path)
     # One value may stand for a list of one, as on the command line.
-    for name in ("workload", "method", "gamma", "batch_size", "request_rate", "engine_arg"):
+    arms = ("workload", "method", "gamma", "tree", "suffix_cached_requests", "batch_size", "request_rate")
+    for name in (*arms, "engine_arg"):
         if name in values and not isinstance(values[name], list):
             values[name] = [values[name]]
     return values

@@ -59,6 +59,12 @@ def check_options(config: SweepConfig, backend: Backend) -> EngineOptions:
             f"--tree is of the reference decoder's drafts, and the {backend.name} backend drafts as its engine does. "
             "Leave it out."
         )
+    if config.remembers and "suffix_cached_requests" not in backend.options:
+        raise SpecbenchError(
+            f"--suffix-cached-requests is for the reference and vllm backends; the {backend.name} backend cannot be "
+            "told how much to remember. Leave it out, or see what a memory brings to recorded responses: "
+            "specbench profile --suffix-cached-requests."
+        )
     return options
 
 

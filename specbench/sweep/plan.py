@@ -70,35 +70,36 @@ class SweepPlan:
 
 
 def make_plan(config: SweepConfig) -> SweepPlan:
-    """The launches of a sweep: every arm once per replicate, the order reversed from one replicate to the next.
+    """The launches of a sweep: every arm's once per replicate, the order reversed from one replicate to the next.
 
     The reversal (ABBA) makes a slow drift of the machine cancel in the ratio of two arms.
     """
     arms = config.speculations()
     return SweepPlan(
         tuple(
-            _launch(config, arm, replicate)
+            launch
             for replicate in range(config.replicates)
             for arm in (arms if replicate % 2 == 0 else arms[::-1])
+            for launch in _launches(config, arm, replicate)
         )
     )
 
 
-def _launch(config: SweepConfig, arm: Speculation, replicate: int) -> PlannedLaunch:
+def _launches(config: SweepConfig, arm: Speculation, replicate: int) -> tuple[PlannedLaunch, ...]:
+    """One for all measurements; one for each of an arm that would remember the prompts of those before."""
     cells = (
         Cell(config.backend, config.target, path.stem, arm, batch_size, config.temperature, rate)
         for path in config.workload
         for batch_size, rate in _loads(config)
     )
-    return PlannedLaunch(
-        id=f"{arm.label}-r{replicate}",
-        speculation=arm,
-        measurements=tuple(
-            PlannedMeasurement(f"{cell.id}-r{replicate}k{repeat}", cell, replicate, repeat)
-            for cell in cells
-            for repeat in range(config.repeats)
-        ),
+    measurements = tuple(
+        PlannedMeasurement(f"{cell.id}-r{replicate}k{repeat}", cell, replicate, repeat)
+        for cell in cells
+        for repeat in range(config.repeats)
     )
+    if arm.cached_requests:
+        return tuple(PlannedLaunch(measurement.id, arm, (measurement,)) for measurement in measurements)
+    return (PlannedLaunch(f"{arm.label}-r{replicate}", arm, measurements),)
 
 
 def _loads(config: SweepConfig) -> Sequence[tuple[int, float | None]]:

@@ -25,6 +25,7 @@ from specbench.sweep.launch import check_options, locate_engine, make_launch, re
 from specbench.sweep.manifest import check_same_config, check_same_identity, make_manifest
 from specbench.sweep.plan import make_plan
 from specbench.sweep.preflight import check_fit, describe_load, describe_starts
+from specbench.sweep.requests import memory_requests
 from specbench.sweep.runner import Sweep
 from specbench.target import local_model, resolve_target
 from specbench.workloads.arrival_trace import read_arrival_trace
@@ -46,6 +47,8 @@ def check(config: SweepConfig, output: Path | None, *, resume: bool) -> Checked:
     backend = get_backend(config.backend)
     options = check_options(config, backend)
     workloads = load_workloads(config)
+    for workload in workloads.values():
+        memory_requests(workload, config, max(config.suffix_cached_requests))
     if (trace := config.arrivals().trace) is not None:
         read_arrival_trace(trace)
     if not config.is_attached:

@@ -33,7 +33,8 @@ def request_order(workload: Workload, config: SweepConfig, batch_size: int) -> l
 
     Prompts are shuffled once by `config.seed`, cut to `config.prompts`, and cycled where more requests are asked for,
     or needed by a large batch, than there are prompts. An open loop has no slots to refill. Every turn of a
-    conversation is a request of its own. Raises SpecbenchError where there are fewer conversations than slots.
+    conversation is a request of its own. Raises SpecbenchError where there are fewer conversations than slots, and for
+    a prompt that would be sent twice to a server that remembers.
     """
     prompts = _chosen(workload, config)
     turns = list(_turns(prompts, gap=2 * max(config.batch_size)))
@@ -44,6 +45,11 @@ def request_order(workload: Workload, config: SweepConfig, batch_size: int) -> l
             "for its answers. Give more of them, or a smaller --batch-size."
         )
     count = max(config.requests or len(turns), needed)
+    if config.remembers and count > len(turns):
+        raise SpecbenchError(
+            f"{workload.path}: a server that remembers gets each prompt once, and {count} requests are needed of "
+            f"{len(turns)}. Give more prompts (--prompts), or a smaller --batch-size or --requests."
+        )
     return [_turn(i, turns, config) for i in range(count)]
 
 
@@ -86,14 +92,30 @@ def _turn(index: int, turns: Sequence[_Turn], config: SweepConfig) -> RequestSpe
 def warm_up_requests(workload: Workload, config: SweepConfig, batch_size: int, cohort: int = 0) -> list[RequestSpec]:
     """A cohort of short requests, so that every shape of the cell has run before the clock starts.
 
-    The first cohorts have the longest and the shortest prompt of the cell among them.
+    The first cohorts have the longest and the shortest prompt of the cell among them; where a server remembers, of the
+    prompts that are not measured.
     cohort: 0 for the first; further ones are other prompts as long as there are any
     """
-    prompts = _warm_up_order(_chosen(workload, config))
+    prompts = _warm_up_order((_others if config.remembers else _chosen)(workload, config))
     return [
         _spec(i, prompts[i % len(prompts)], config, max_tokens=min(WARM_UP_TOKENS, config.max_tokens))
         for i in range(cohort * batch_size, (cohort + 1) * batch_size)
     ]
+
+
+def memory_requests(workload: Workload, config: SweepConfig, count: int) -> list[RequestSpec]:
+    """Requests whose responses a server has before a measurement: of prompts that are not measured, each sent once.
+
+    Raises SpecbenchError where there are fewer of them.
+    """
+    prompts = _others(workload, config)
+    if len(prompts) < count:
+        raise SpecbenchError(
+            f"{workload.path}: {count} responses are to be remembered of prompts that are not measured, and of "
+            f"{len(workload.prompts)} prompts {len(prompts)} are not. Give a smaller --prompts or "
+            "--suffix-cached-requests, or more prompts."
+        )
+    return [_spec(i, prompt, config) for i, prompt in enumerate(prompts[:count])]
 
 
 def _warm_up_order(prompts: list[Prompt]) -> list[Prompt]:
@@ -109,9 +131,17 @@ def _letters(prompt: Prompt) -> int:
 
 
 def _chosen(workload: Workload, config: SweepConfig) -> list[Prompt]:
+    return _shuffled(workload, config)[: config.prompts]
+
+
+def _others(workload: Workload, config: SweepConfig) -> list[Prompt]:
+    return _shuffled(workload, config)[config.prompts or len(workload.prompts) :]
+
+
+def _shuffled(workload: Workload, config: SweepConfig) -> list[Prompt]:
     prompts = list(workload.prompts)
     random.Random(config.seed).shuffle(prompts)
-    return prompts[: config.prompts]
+    return prompts
 
 
 def _spec(index: int, prompt: Prompt, config: SweepConfig, max_tokens: int | None = None) -> RequestSpec:

@@ -34,7 +34,7 @@ from specbench.sweep.config import SweepConfig
 from specbench.sweep.launch import make_launch, refuse_lossy
 from specbench.sweep.plan import PlannedLaunch, PlannedMeasurement, SweepPlan
 from specbench.sweep.progress import Progress
-from specbench.sweep.requests import request_order, warm_up_requests
+from specbench.sweep.requests import memory_requests, request_order, warm_up_requests
 from specbench.sweep.warm_up import warm_up
 from specbench.telemetry.machine import machine_load
 from specbench.telemetry.sample import Sample
@@ -175,15 +175,15 @@ async def _measure(
     requests = request_order(workload, sweep.config, batch_size)
     watch = _Totals(progress)
 
-    async def cohort(number: int) -> ReplayRun:
+    async def send(beforehand: list[RequestSpec]) -> ReplayRun:
         async with _client(sweep, server) as client:
-            return await run_closed_loop(
-                client, warm_up_requests(workload, sweep.config, batch_size, number), batch_size
-            )
+            return await run_closed_loop(client, beforehand, min(batch_size, len(beforehand)))
 
-    warm = await warm_up(cohort)
+    warm = await warm_up(lambda number: send(warm_up_requests(workload, sweep.config, batch_size, number)))
     try:
         await _check(warm.last, server)
+        if count := planned.cell.speculation.cached_requests:
+            _check_remembered(await send(memory_requests(workload, sweep.config, count)))
     except MeasurementFailed as failure:
         raise WarmUpFailed(f"in the warm-up, {failure}") from failure
     progress.measure(planned, len(requests))
@@ -264,6 +264,12 @@ async def _check(run: ReplayRun, server: Server) -> None:
         raise MeasurementFailed(f"the engine died in mid-measurement: {errors[0]}")
     if len(errors) == len(run.traces):
         raise MeasurementFailed(f"every request failed; the first: {errors[0]}")
+
+
+def _check_remembered(run: ReplayRun) -> None:
+    """Raises MeasurementFailed for a request that failed: the arm's name says how many responses there are."""
+    if errors := [trace.error for trace in run.traces if trace.error]:
+        raise MeasurementFailed(f"a response that was to be remembered did not come: {errors[0]}")
 
 
 @dataclass(slots=True)

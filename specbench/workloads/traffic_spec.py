@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import i0e
 
-from specbench.analysis.cost import HOURS_PER_MONTH
+from specbench.analysis.cost import SECONDS_PER_MONTH
 from specbench.errors import SpecbenchError
 from specbench.workloads.traffic import Traffic
 
 EXAMPLE = "50 req/s, prompt 800±300, output 250±150"
 FORMS = f'Write it as in "{EXAMPLE}"; "cv 2" and "peak 3x at 14h" may follow'
 
-SECONDS_PER_MONTH = HOURS_PER_MONTH * 3600
 DAY = 86_400.0
 
 LARGEST_PEAK = 10.0

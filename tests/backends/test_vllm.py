@@ -77,6 +77,11 @@ def test_the_speculative_config_of_every_method(method: str, config: str) -> Non
     assert set(METHODS) - set(OWN) == {"none", "ngram", "suffix", "mtp", "draft_model", "eagle3", "eagle", "medusa"}
 
 
+def test_suffix_decoding_remembers_as_many_requests_as_it_was_asked_to() -> None:
+    config = json.loads(value(command(Speculation("suffix", 4, cached_requests=32)).argv, "--speculative-config"))
+    assert config == {"method": "suffix", "num_speculative_tokens": 4, "suffix_decoding_max_cached_requests": 32}
+
+
 @pytest.mark.parametrize("method", OWN)
 def test_methods_of_the_reference_decoder_alone_are_refused(method: str) -> None:
     drafter = None if method in DRAFTERLESS else "/models/drafter"

@@ -48,6 +48,18 @@ def test_a_command_is_printed_for_each_arm_as_a_line_that_a_shell_reads() -> Non
     assert "backend install vllm --cpu" in result.stderr
 
 
+def test_a_memory_of_earlier_responses_is_an_arm_of_its_own() -> None:
+    options = ("--backend", "vllm", "--method", "suffix", "--suffix-cached-requests", "0,32", "--json")
+    commands = json.loads(run(app, ["backend", "command", *options]).stdout)
+    configs = {
+        label: json.loads(made["argv"][made["argv"].index("--speculative-config") + 1])
+        for label, made in commands.items()
+        if label != "none"
+    }
+    kept = {label: config["suffix_decoding_max_cached_requests"] for label, config in configs.items()}
+    assert kept == {"suffix-g4": 0, "suffix-g4-warm-32": 32}
+
+
 def test_json_holds_argv_env_and_files() -> None:
     commands = json.loads(run(app, ["backend", "command", "--backend", "reference", "--json"]).stdout)
     assert commands.keys() == {"none", "ngram-g4"}

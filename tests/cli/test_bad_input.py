@@ -91,6 +91,10 @@ MISTAKES = {
         ("train", "medusa", "--output", "o", "--learning-rate", "1e308"),
         "--learning-rate must be above 0 and at most 1; got 1e+308",
     ),
+    "a memory of n-grams": (
+        ("serve", "--method", "ngram", "--gamma", "2", "--suffix-cached-requests", "8"),
+        "method ngram keeps no earlier responses",
+    ),
     "a server with gamma 0": (("serve", "--method", "ngram"), "gamma must be at least 1"),
 }
 

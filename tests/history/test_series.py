@@ -18,6 +18,7 @@ from specbench.speculation import AGAIN, AS_DEPLOYED, BASELINE, Speculation
         Speculation.of("ngram", "schedule:1=4+5=0"),
         Speculation.of("suffix", "adaptive:threshold+max=5", typical=True),
         Speculation.of("eagle3", 5, "heads", tree="8x60"),
+        Speculation.of("suffix", 4, cached_requests=32),
         Speculation.of("medusa", 2, "heads", tree="static:4x2", typical=True),
     ],
     ids=lambda arm: arm.name,

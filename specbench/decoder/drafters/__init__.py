@@ -38,5 +38,7 @@ def load_drafter(method: str, context: DrafterContext) -> Drafter:
         raise ValueError(f"{method} drafts chains, no trees: these are for {', '.join(BRANCHING)}.")
     if context.tree is not None and context.stop_below is not None:
         raise ValueError("a tree has no end where the drafter is unsure: leave adaptive:confidence or the tree out.")
+    if context.cached_requests and method != "suffix":
+        raise ValueError(f"{method} keeps no earlier responses: that is for suffix.")
     drafter: Drafter = import_module(METHODS[method]).load(context)
     return drafter

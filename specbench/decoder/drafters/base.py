@@ -112,6 +112,7 @@ class DrafterContext:
     gamma: tokens of a draft at most
     stop_below: a draft ends after a token to which the drafter gave less than this; None for drafts of full length
     tree: how its drafts branch; None for chains
+    cached_requests: earlier responses that suffix decoding may draft from
     """
 
     target: Llama
@@ -121,6 +122,7 @@ class DrafterContext:
     gamma: int
     stop_below: float | None = None
     tree: TreeShape | None = None
+    cached_requests: int = 0
 
     @property
     def rows(self) -> int:

@@ -63,4 +63,5 @@ class SuffixDrafter:
 
 
 def load(context: DrafterContext) -> SuffixDrafter:
-    return SuffixDrafter()
+    rule, kept = SuffixRule(), context.cached_requests
+    return SuffixDrafter(rule, SuffixMemory(rule, kept) if kept else None)

@@ -7,15 +7,10 @@ from dataclasses import fields
 from typing import Any
 
 from specbench.decoder.policies.base import ADAPTIVE, GammaPolicy
-from specbench.decoder.policies.fixed import (
-    PREFIX,
-    ConfidenceRule,
-    ConfidenceStop,
-    FixedGamma,
-    GammaTable,
-    read_steps,
-)
+from specbench.decoder.policies.confidence import ConfidenceRule, ConfidenceStop
+from specbench.decoder.policies.fixed import FixedGamma
 from specbench.decoder.policies.goodput import GoodputPolicy, GoodputRule
+from specbench.decoder.policies.table import PREFIX, GammaTable, read_steps
 from specbench.decoder.policies.threshold import ThresholdPolicy, ThresholdRule
 
 __all__ = ["ADAPTIVE", "PREFIX", "RULES", "FixedGamma", "GammaPolicy", "parse", "read_rule"]

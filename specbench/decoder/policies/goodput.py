@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
 from specbench.decoder.policies.base import Step, rungs, written
-
-Cost = Callable[[int, int], float]
-"""Seconds of a step, by batch size and gamma."""
 
 MEMORY = 512
 """Steps of single sessions over which acceptance is averaged, exponentially."""
@@ -43,13 +40,13 @@ class GoodputPolicy:
 
     p_k, the chance that position k is kept when it is asked for, is pooled over sessions: a product of conditional
     rates, each shrunk to their common rate and that to PRIOR. A drafter that finds nothing has failed there.
-    T is `cost` if given, else the mean of the last steps of that gamma at about this batch size (powers of two).
+    T is the mean of the last steps of that gamma at about this batch size (powers of two).
     """
 
     stop_below: float | None = None
 
-    def __init__(self, rule: GoodputRule, cost: Cost | None = None) -> None:
-        self._rule, self._cost = rule, cost
+    def __init__(self, rule: GoodputRule) -> None:
+        self._rule = rule
         self.largest = rule.max
         self._gammas = (0, *rungs(rule.max))
         self._kept, self._judged = [0.0] * rule.max, [0.0] * rule.max
@@ -90,23 +87,25 @@ class GoodputPolicy:
             total += reached
         return total
 
-    def _gamma(self, size: int) -> int:
-        about = _about(size)
-        if self._cost is None:
-            untried = [g for g in self._gammas if len(self._times[about, g]) < TRIES]
-            if untried:
-                return untried[0]
-        if self._steps % EXPLORE == 0:
-            return min(self._gammas, key=lambda g: self._used.get((about, g), 0))
-        return max(self._gammas, key=lambda g: self.expected_tokens(g) / self._seconds(size, g))
-
-    def _seconds(self, size: int, gamma: int) -> float:
-        if self._cost is not None:
-            return self._cost(size, gamma)
+    def seconds(self, size: int, gamma: int) -> float | None:
+        """What a step takes; None until this gamma was tried often enough."""
         times = self._times[_about(size), gamma]
+        if len(times) < TRIES:
+            return None
         # The mean, since a step for which nothing was found is short; but a hiccup of the machine is not gamma's.
         longest = _OUTLIER * median(times)
         return fmean(seconds for seconds in times if seconds <= longest)
+
+    def _gamma(self, size: int) -> int:
+        rates: dict[int, float] = {}
+        for gamma in self._gammas:
+            seconds = self.seconds(size, gamma)
+            if seconds is None:
+                return gamma
+            rates[gamma] = self.expected_tokens(gamma) / seconds
+        if self._steps % EXPLORE == 0:
+            return min(self._gammas, key=lambda g: self._used.get((_about(size), g), 0))
+        return max(rates, key=rates.__getitem__)
 
 
 def _about(size: int) -> int:

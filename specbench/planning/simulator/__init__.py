@@ -3,7 +3,7 @@
 simulate(Fleet(Replica(model, machine, efficiency, policy="fixed:3", drafting=…, acceptance=…), 4), traffic)
 """
 
-from specbench.planning.simulator.arrivals import Arrivals, Diurnal, Renewal, Replayed, Sessions, arrivals_of
+from specbench.planning.simulator.arrivals import Arrivals, Diurnal, Renewal, Replayed, arrivals_of
 from specbench.planning.simulator.fleet import ROUTERS, Acceptance, Failures, Fleet, Replica
 from specbench.planning.simulator.outcome import Latency, Outcome, Range
 from specbench.planning.simulator.policy import POLICIES
@@ -23,7 +23,6 @@ __all__ = [
     "Renewal",
     "Replayed",
     "Replica",
-    "Sessions",
     "arrivals_of",
     "simulate",
 ]

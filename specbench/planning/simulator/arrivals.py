@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from specbench.errors import SpecbenchError
 from specbench.workloads.traffic import Traffic
-from specbench.workloads.traffic_spec import Lengths, TrafficSpec
+from specbench.workloads.traffic_spec import TrafficSpec
 
 Floats = NDArray[np.float64]
 Tokens = NDArray[np.int32]
 Generator = np.random.Generator
 
 _HOUR, _DAY = 3600.0, 86_400.0
-_ALONE = Lengths(1)
 _GRID = 30.0
 """Seconds between the points of a day's course; in between its rate stays."""
 
@@ -120,54 +119,6 @@ class Diurnal:
 
 
 @dataclass(frozen=True, slots=True)
-class Sessions:
-    """Conversations that begin as a Poisson process; each turn's prompt holds all turns before it.
-
-    rate: conversations per second;  turns: mean of how many turns one has (geometric);  pause: mean seconds from one
-    turn's arrival to the next one's (exponential);  prompt, output: tokens that a turn adds
-    """
-
-    rate: float
-    turns: float
-    pause: float
-    prompt: Drawn
-    output: Drawn
-    duration: float
-
-    def __post_init__(self) -> None:
-        if not (0 < self.rate < math.inf and self.turns >= 1 and self.pause > 0):
-            raise SpecbenchError("conversations need a rate and a pause above 0, and 1 turn or more each.")
-
-    def blocks(self, rng: Generator) -> Iterator[Traffic]:
-        begun = 0
-        later = _nothing()
-        for starts in Renewal(self.rate, _ALONE, _ALONE, self.duration).blocks(rng):
-            known = _together(later, self._conversations(starts.arrival, begun, rng))
-            begun += len(starts)
-            # Conversations that begin later have no turn before the last beginning of this block.
-            until = float(starts.arrival[-1]) if len(starts) == BLOCK else self.duration
-            yield _part(known, known.arrival < until)
-            later = _part(known, (known.arrival >= until) & (known.arrival < self.duration))
-        if len(later):
-            yield later
-
-    def thinned(self, share: float) -> Arrivals | None:
-        return None
-
-    def _conversations(self, starts: Floats, begun: int, rng: Generator) -> Traffic:
-        count = rng.geometric(1 / self.turns, len(starts))
-        first = np.cumsum(count) - count
-        of = np.repeat(np.arange(len(starts)), count)
-        pauses = rng.exponential(self.pause, len(of))
-        pauses[first] = starts
-        asked, answered = self.prompt.draw(rng, len(of)), self.output.draw(rng, len(of))
-        before = _running(asked.astype(np.int64) + answered, first, count) - answered
-        return Traffic(
-            _running(pauses, first, count), before.clip(max=2**31 - 1).astype(np.int32), answered, begun + of
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Replayed:
     """Recorded traffic, as it was. duration: seconds from the first arrival; by default a mean gap after the last"""
 
@@ -203,31 +154,6 @@ def arrivals_of(source: Traffic | TrafficSpec, duration: float | None) -> Arriva
 
 def _drawn(times: Floats, prompt: Drawn, output: Drawn, rng: Generator) -> Traffic:
     return Traffic(times, prompt.draw(rng, len(times)), output.draw(rng, len(times)))
-
-
-def _running(values: NDArray[np.generic], first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Running sums within groups that begin at `first` and have `count` values."""
-    sums = np.cumsum(values)
-    return np.asarray(sums - np.repeat(sums[first] - values[first], count))
-
-
-def _nothing() -> Traffic:
-    none = np.zeros(0, np.int32)
-    return Traffic(np.zeros(0), none, none, np.zeros(0, np.int64))
-
-
-def _together(a: Traffic, b: Traffic) -> Traffic:
-    """Both, in order of arrival."""
-    assert a.session is not None
-    assert b.session is not None
-    arrival = np.concatenate([a.arrival, b.arrival])
-    order = np.argsort(arrival, kind="stable")
-    return Traffic(
-        arrival[order],
-        np.concatenate([a.prompt_tokens, b.prompt_tokens])[order],
-        np.concatenate([a.output_tokens, b.output_tokens])[order],
-        np.concatenate([a.session, b.session])[order],
-    )
 
 
 def _part(traffic: Traffic, places: slice | NDArray[np.bool_]) -> Traffic:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from specbench.decoder.policies import ADAPTIVE, PREFIX, read_rule
-from specbench.decoder.policies.fixed import Steps, read_steps
 from specbench.decoder.policies.goodput import GoodputRule
+from specbench.decoder.policies.table import Steps, read_steps
 from specbench.decoder.policies.threshold import ThresholdRule
 from specbench.errors import SpecbenchError
 

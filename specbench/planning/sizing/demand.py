@@ -8,10 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from specbench.analysis.cost import SECONDS_PER_MONTH
 from specbench.errors import SpecbenchError
 from specbench.store.run import RunStore
 from specbench.workloads.traffic import Traffic
-from specbench.workloads.traffic_spec import SECONDS_PER_MONTH, TrafficSpec
+from specbench.workloads.traffic_spec import TrafficSpec
 
 Lengths = NDArray[np.int32]
 

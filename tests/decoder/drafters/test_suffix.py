@@ -10,6 +10,7 @@ import torch
 from specbench.decoder import noise
 from specbench.decoder.batch import Batch
 from specbench.decoder.drafters.suffix import SuffixDrafter
+from specbench.decoder.engine import Engine
 from specbench.decoder.load import load_engine
 from specbench.decoder.request import Request, SequenceState
 from specbench.decoder.sampling import SamplingParams
@@ -63,6 +64,33 @@ def test_a_memory_keeps_a_response_to_its_last_token() -> None:
     drafter.prefill(0, second, None)
     second.tokens += [5, 6]
     assert propose(drafter, [second], [3]) == [[7]]
+
+
+def decoded(engine: Engine, prompt: list[int]) -> list[int]:
+    engine.add(Request("", prompt, SamplingParams(temperature=0.0, max_tokens=40, ignore_eos=True)))
+    tokens: list[int] = []
+    while engine.has_work:
+        tokens += [token for output in engine.step() for token in output.token_ids]
+    return tokens
+
+
+def test_an_engine_remembers_as_many_responses_as_it_is_told_to_and_says_the_same(target: Path) -> None:
+    plain = load_engine(target, max_model_len=80)
+    accepted = []
+    for kept in (0, 1, 2):
+        engine = load_engine(target, method="suffix", gamma=4, max_model_len=80, suffix_cached_requests=kept)
+        before = 0
+        for prompt in (PROMPTS[1], PROMPTS[2], PROMPTS[1]):
+            before = engine.counters.accepted
+            assert decoded(engine, prompt) == decoded(plain, prompt)
+        accepted.append(engine.counters.accepted - before)
+    # Of the last request, whose prompt was there before: the answer that is being written is one of those kept.
+    assert accepted[2] > max(accepted[:2])
+
+
+def test_other_methods_remember_nothing(target: Path) -> None:
+    with pytest.raises(ValueError, match="ngram keeps no earlier responses"):
+        load_engine(target, method="ngram", gamma=2, suffix_cached_requests=4)
 
 
 @pytest.mark.parametrize("gamma", [1, 3, 8])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specbench.errors import SpecbenchError
-from specbench.planning.simulator import Arrivals, Diurnal, Renewal, Replayed, Sessions, arrivals_of
+from specbench.planning.simulator import Arrivals, Diurnal, Renewal, Replayed, arrivals_of
 from specbench.workloads.traffic import Traffic
 from specbench.workloads.traffic_spec import Lengths, parse_traffic_spec
 
@@ -20,10 +20,7 @@ def drawn(arrivals: Arrivals, seed: int = 0) -> Traffic:
     columns = [
         np.concatenate([getattr(b, name) for b in blocks]) for name in ("arrival", "prompt_tokens", "output_tokens")
     ]
-    sessions = (
-        None if blocks[0].session is None else np.concatenate([b.session for b in blocks if b.session is not None])
-    )
-    return Traffic(*columns, sessions)
+    return Traffic(*columns)
 
 
 @pytest.mark.parametrize("cv", [0.5, 1.0, 2.5])
@@ -56,17 +53,6 @@ def test_a_days_course_is_followed() -> None:
     assert peak == pytest.approx((5 + 4.667) / 2 * 3600, rel=0.05)
     assert trough == pytest.approx((1 + 1.333) / 2 * 3600, rel=0.07)
     assert len(traffic) == pytest.approx(3 * 86_400, rel=0.01)
-
-
-def test_turns_of_a_conversation_hold_those_before() -> None:
-    traffic = drawn(Sessions(2, 4, 30, Lengths(100, 50), Lengths(50, 20), 3000))
-    assert (np.diff(traffic.arrival) >= 0).all()
-    assert traffic.session is not None
-    assert len(np.unique(traffic.session)) == pytest.approx(6000, rel=0.05)
-    for session in np.unique(traffic.session)[:50]:
-        its = traffic.session == session
-        prompts, outputs = traffic.prompt_tokens[its], traffic.output_tokens[its]
-        assert (prompts[1:] > prompts[:-1] + outputs[:-1]).all()
 
 
 @given(st.integers(1, 40_000))

@@ -7,7 +7,7 @@ import pytest
 from clockwork import STEP, Geometric, at, clockwork
 
 from specbench.errors import SpecbenchError
-from specbench.planning.simulator import Failures, Fleet, Outcome, Renewal, Replayed, Sessions, simulate
+from specbench.planning.simulator import Failures, Fleet, Outcome, Renewal, Replayed, simulate
 from specbench.planning.simulator.tally import FAILED, FINISHED
 from specbench.workloads.traffic_spec import Lengths
 
@@ -53,7 +53,12 @@ def test_elsewhere_none_stands_for_another(router: str, cv: float, sample: int) 
 
 
 def test_affinity_finds_prefixes_that_turns_scatter() -> None:
-    arrivals = Sessions(2, 6, 5, Lengths(200, 50), Lengths(30), 600)
+    """1,200 conversations of six turns, each of which adds 200 tokens of a prompt and 30 of an answer."""
+    random, turns = np.random.default_rng(0), np.arange(6)
+    times = random.uniform(0, 600, (1200, 1)) + np.cumsum(random.exponential(5, (1200, 6)), axis=1)
+    prompts, sessions = np.tile(200 + 230 * turns, 1200), np.repeat(np.arange(1200), 6)
+    order = np.argsort(times, axis=None)
+    arrivals = at(times.ravel()[order].tolist(), prompts[order].tolist(), 30, sessions[order].tolist())
     replica = clockwork(max_batch_size=64, prefix_caching=True, kv_tokens=10**6)
     stays, scattered = (simulate(Fleet(replica, 8, r), arrivals) for r in ("prefix-affinity", "round-robin"))
     assert stays.cached_prompt_share > 0.6

@@ -10,16 +10,19 @@ from markdown_table import METHODS, RESULTS, ROOT, table
 
 def decoder_table() -> str:
     """Our decoder beside transformers, from benchmarks/decoder_vs_transformers.py --json."""
-    report = json.loads((RESULTS / "decoder_vs_transformers.json").read_text("utf-8"))
-    count = report["prompts"]
-    rows = [
-        (
-            r["dtype"], r["pair"], f"{1e3 * r['ours']:.1f} ms", f"{1e3 * r['transformers']:.1f} ms",
-            f"{r['ratio']:.2f} ×", f"{r['mean_acceptance_length']:.2f}", f"{count - r['differing_prompts']} of {count}",
-        )
-        for r in report["results"]
-    ]  # fmt: skip
-    head = ("weights", "batch 1", "ours, per token", "transformers", "ratio", "tokens per step", "same outputs")
+    rows = []
+    for name in ("decoder_vs_transformers", "decoder_vs_transformers_avx2"):
+        report = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+        machine, count = report["machine"].split(", ")[1], report["prompts"]
+        rows += [
+            (
+                machine, r["dtype"], r["pair"], f"{1e3 * r['ours']:.1f} ms", f"{1e3 * r['transformers']:.1f} ms",
+                f"{r['ratio']:.2f} ×", f"{r['mean_acceptance_length']:.2f}",
+                f"{count - r['differing_prompts']} of {count}",
+            )
+            for r in report["results"]
+        ]  # fmt: skip
+    head = ("CPU", "weights", "batch 1", "ours, per token", "transformers", "ratio", "tokens per step", "same outputs")
     return table(head, rows)
 
 

@@ -2,8 +2,9 @@
 
     python benchmarks/decoder_vs_transformers.py [--dtype float32,bfloat16] [--target DIR] [--drafter DIR] [--json FILE]
 
-Three pairs: plain decoding; prompt lookup (ours: n-grams of 4 to 2 tokens, theirs: `prompt_lookup_num_tokens`); a draft
-model (theirs: `assistant_model` with a constant number of tokens and no confidence threshold). All greedy at batch 1.
+Three pairs: plain decoding; prompt lookup, both of the last two tokens or else the last one, which is transformers'
+default and not ours (4 to 2); a draft model (theirs: `assistant_model` with a constant number of tokens and no
+confidence threshold). All greedy at batch 1.
 A ratio is the median, over rounds, of transformers' time per token divided by ours in the same round. Where the outputs
 differ (float32 rounds differently in other kernels) it is said for how many prompts.
 """
@@ -24,6 +25,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from specbench.decoder.drafters.ngram import NgramDrafter
 from specbench.decoder.engine import Engine
 from specbench.decoder.load import DTYPES, load_engine
 from specbench.decoder.request import Request
@@ -115,6 +117,9 @@ def _pairs(
             max_model_len=1024,
         )
 
+    lookup = ours("ngram")
+    lookup.drafter = NgramDrafter(min_n=1, max_n=2)
+
     def theirs(**settings: Any) -> Decode:
         @torch.inference_mode()
         def decode(prompt: list[int]) -> list[int]:
@@ -137,7 +142,7 @@ def _pairs(
 
     return {
         "plain": (ours("none"), theirs()),
-        "prompt lookup": (ours("ngram"), theirs(prompt_lookup_num_tokens=options.gamma)),
+        "prompt lookup": (lookup, theirs(prompt_lookup_num_tokens=options.gamma, max_matching_ngram_size=2)),
         "draft model": (ours("draft_model", drafter), theirs(assistant_model=assistant)),
     }
 

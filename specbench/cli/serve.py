@@ -7,7 +7,7 @@ from typing import Optional
 
 import typer
 
-_OF_DECODER = ("dtype", "quantization", "device", "kernels", "verification", "tree", "acceptance", "threads")
+_OF_DECODER = ("dtype", "quantization", "device", "kernels", "lagged", "verification", "tree", "acceptance", "threads")
 
 
 def serve(
@@ -32,6 +32,9 @@ def serve(
     device: str = typer.Option("cpu", help="cpu or cuda."),
     kernels: str = typer.Option(
         "off", help="auto: Triton kernels and CUDA graphs, on GPUs that take them (docs/kernels.md)."
+    ),
+    lagged: str = typer.Option(
+        "off", help="auto: steps on a GPU as a whole, read one step behind, where they can be (docs/kernels.md)."
     ),
     verification: str = typer.Option(
         "rejection",
@@ -102,7 +105,9 @@ def serve(
                 device=device,
                 verification=verification,
                 threads=threads,
-                options=EngineOptions(quantization=quantization, engine_args=(f"--kernels={kernels}",)),
+                options=EngineOptions(
+                    quantization=quantization, engine_args=(f"--kernels={kernels}", f"--lagged={lagged}")
+                ),
             )
         )
     # Started by hand it may outlive the shell, under nohup say; started by a sweep it must not.

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import aiohttp
@@ -22,6 +23,8 @@ from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.replay.dialect import VLLM, Dialect
 from specbench.speculation import Speculation
 from specbench.telemetry.prometheus import CounterDelta, Metrics, any_reset, counter_delta, scrape
+
+_OWN = {(flag, use) for flag in ("--kernels", "--lagged") for use in ("off", "auto")}
 
 _PHASES = ("prefill", "draft", "prepare", "verify", "accept", "host")
 
@@ -57,7 +60,7 @@ class ReferenceBackend:
 
     def command(self, launch: Launch) -> Command:
         speculation = launch.speculation
-        _only_kernels(launch.options.engine_args)
+        _own_arguments(launch.options.engine_args)
         _known_quantization(launch.options.quantization, launch.device)
         argv = [
             *(sys.executable, "-m", "specbench.decoder.server"),
@@ -138,13 +141,14 @@ def _known_quantization(name: str | None, device: str) -> None:
         )
 
 
-def _only_kernels(arguments: tuple[str, ...]) -> None:
+def _own_arguments(arguments: tuple[str, ...]) -> None:
     """All else that the server can be told has a flag of specbench's own."""
     given = " ".join(arguments)
-    if given.replace("=", " ") not in ("", "--kernels off", "--kernels auto"):
+    words = given.replace("=", " ").split()
+    if not all(pair in _OWN for pair in zip_longest(words[::2], words[1::2])):
         raise SpecbenchError(
-            f"the reference decoder takes --kernels=off or --kernels=auto (docs/kernels.md) and no other argument; got "
-            f"{given!r}."
+            f"the reference decoder takes --kernels=off or --kernels=auto and --lagged=off or --lagged=auto "
+            f"(docs/kernels.md), and no other argument; got {given!r}."
         )
 
 

@@ -8,7 +8,7 @@ from typing import Optional
 import typer
 
 _DRAFTS = ("tree", "suffix_cached_requests", "acceptance")
-_OF_DECODER = ("dtype", "quantization", "device", "kernels", "verification", "threads", *_DRAFTS)
+_OF_DECODER = ("dtype", "quantization", "device", "kernels", "lagged", "verification", "threads", *_DRAFTS)
 
 
 def serve(
@@ -33,6 +33,9 @@ def serve(
     device: str = typer.Option("cpu", help="cpu or cuda."),
     kernels: str = typer.Option(
         "off", help="auto: Triton kernels and CUDA graphs, on GPUs that take them (docs/kernels.md)."
+    ),
+    lagged: str = typer.Option(
+        "off", help="auto: steps on a GPU as a whole, read one step behind, where they can be (docs/kernels.md)."
     ),
     verification: str = typer.Option(
         "rejection",
@@ -117,7 +120,9 @@ def serve(
                 device=device,
                 verification=verification,
                 threads=threads,
-                options=EngineOptions(quantization=quantization, engine_args=(f"--kernels={kernels}",)),
+                options=EngineOptions(
+                    quantization=quantization, engine_args=(f"--kernels={kernels}", f"--lagged={lagged}")
+                ),
             )
         )
     # Started by hand it may outlive the shell, under nohup say; started by a sweep it must not.

@@ -26,7 +26,8 @@ class Counters:
     prepared, ready: drafts that could have been prepared while the target verified; those of them that were
     drafting, late: passes that such drafts were for; those that waited for one that was not ready
     seconds: host time by phase; on a GPU a phase that doesn't read results back ends before its kernels do. `host` is
-             the time from a step's results to the next phase, in which the device has nothing to do
+             the time from a step's results to the next phase, in which the device has nothing to do. Of lagged steps
+             (`lagged.py`) all by the device's own clock
     read_bytes_per_s: how fast the device's memory is read; None where that was not measured
     """
 
@@ -70,16 +71,24 @@ class Counters:
         """Nothing is left to do: the time until there is belongs to nobody."""
         self._results_since = None
 
+    def idle(self, since: float) -> None:
+        """The device has given its results, and waits for the host."""
+        self._results_since = since
+
+    def busy(self, since: float) -> None:
+        """The device has work again."""
+        if self._results_since is not None:
+            self.seconds["host"] += since - self._results_since
+            self._results_since = None
+
     @contextmanager
     def timed(self, phase: Phase) -> Iterator[None]:
         begun = time.perf_counter()
-        if self._results_since is not None:
-            self.seconds["host"] += begun - self._results_since
-            self._results_since = None
+        self.busy(begun)
         try:
             yield
         finally:
             ended = time.perf_counter()
             self.seconds[phase] += ended - begun
             if phase == "accept":
-                self._results_since = ended
+                self.idle(ended)

@@ -8,9 +8,10 @@ length.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,10 @@ from specbench.decoder.cache import CacheView
 
 Pass = Callable[[Tensor, CacheView], tuple[Tensor, ...]]
 """Tokens and the view that they enter, to tensors."""
+
+Result = TypeVar("Result")
+
+_capturing: ContextVar[bool] = ContextVar("_capturing", default=False)
 
 
 class Graphs:
@@ -29,6 +34,8 @@ class Graphs:
 
     def run(self, work: Pass, kind: Hashable, tokens: Tensor, view: CacheView) -> tuple[Tensor, ...]:
         """What work(tokens, view) gives. kind: passes that do different work over inputs of one shape differ in it"""
+        if _capturing.get():  # a pass that is part of something larger, and of its graph
+            return work(tokens, view)
         key = (kind, tokens.shape, view.entries.data_ptr())
         if key not in self._graphs:
             self._graphs[key] = _Graph(work, tokens, view)
@@ -50,8 +57,16 @@ class _Graph:
         return tuple(result.clone() for result in self._results)  # the next replay writes over them
 
 
-def capture(work: Callable[[], tuple[Tensor, ...]]) -> tuple[Callable[[], None], tuple[Tensor, ...]]:
-    """A call that does `work` again, and where its results will be."""
+def capture(work: Callable[[], Result]) -> tuple[Callable[[], None], Result]:
+    """A call that does `work` again, and where its results will be. `work` is done once here, to warm up."""
+    larger = _capturing.set(True)
+    try:
+        return _capture(work)
+    finally:
+        _capturing.reset(larger)
+
+
+def _capture(work: Callable[[], Result]) -> tuple[Callable[[], None], Result]:
     here, aside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
     aside.wait_stream(here)
     with torch.cuda.stream(aside):

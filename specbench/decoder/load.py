@@ -14,6 +14,7 @@ from specbench.decoder.drafters import load_drafter
 from specbench.decoder.drafters.base import DrafterContext
 from specbench.decoder.engine import Engine, cache_slots
 from specbench.decoder.kernels import USES
+from specbench.decoder.lagged import LAGGED, LaggedEngine, obstacle
 from specbench.decoder.logprobs import LogprobsMode
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.policies import FixedGamma, parse
@@ -46,6 +47,7 @@ def load_engine(
     tree: TreeShape | None = None,
     kernels: str = "off",
     suffix_cached_requests: int = 0,
+    lagged: str = "off",
 ) -> Engine:
     """An engine over the Hugging Face directory `target`, with a drafter of this method.
 
@@ -59,6 +61,8 @@ def load_engine(
     tree: how drafts branch, gamma being their depth (`tree_shape.parse_tree`); None for chains
     kernels: off; or auto, the Triton kernels and CUDA graphs where they run (docs/kernels.md), else PyTorch
     suffix_cached_requests: the last so many responses, from which method suffix drafts too
+    lagged: off; or auto, steps on the device as a whole, read one step behind (`lagged.py`), on a GPU where nothing
+        stands against them; or on, which refuses where something does, and takes a CPU too
     Raises ValueError, with the way out, for whatever can't be loaded or doesn't fit together.
     """
     policy = parse(gamma)
@@ -75,12 +79,16 @@ def load_engine(
         torch.set_num_threads(threads)
     if kernels not in USES:
         raise ValueError(f"unknown use of kernels {kernels!r}. Choose from: {', '.join(USES)}.")
+    if lagged not in LAGGED:
+        raise ValueError(f"unknown use of lagged steps {lagged!r}. Choose from: {', '.join(LAGGED)}.")
     config = ModelConfig.from_directory(target)
     if max_model_len is None:
         max_model_len = min(2048, config.max_length)
     if not 2 <= max_model_len <= config.max_length:
         raise ValueError(f"max_model_len must be 2..{config.max_length}, the model's own limit; got {max_model_len}.")
     checkpoint, place = Checkpoint(target), resolve_device(device)
+    if place.type == "cuda":
+        torch.cuda.set_device(place)  # of this thread: streams, graphs and Triton's launches go by it
     computed_in = resolve_dtype(dtype, checkpoint.dtype, place)
     model = Llama(config, checkpoint, computed_in, place, quantization, on_kernels=kernels == "auto")
     if model.token_ids is not None:
@@ -96,9 +104,13 @@ def load_engine(
         tree=tree,
         cached_requests=suffix_cached_requests,
     )
-    return Engine(
+    asked = None if type(policy) is FixedGamma else policy  # which need not be asked at every step
+    loaded = load_drafter(method, context)
+    may_lag = place.type == "cuda" and obstacle(loaded, verification, asked) is None
+    engine = LaggedEngine if lagged == "on" or (lagged == "auto" and may_lag) else Engine
+    return engine(
         model,
-        load_drafter(method, context),
+        loaded,
         most,
         max_batch_size,
         max_model_len,
@@ -106,7 +118,7 @@ def load_engine(
         eos_token_ids=eos_token_ids(target),
         logprobs_mode=logprobs_mode,
         acceptance=None if rates is None else SyntheticAcceptance(rates, most, place),
-        policy=None if type(policy) is FixedGamma else policy,  # which need not be asked at every step
+        policy=asked,
         tree=tree,
         cache=cache,
     )

@@ -21,6 +21,7 @@ from specbench.decoder.drafters import METHODS
 from specbench.decoder.engine import Engine
 from specbench.decoder.gpu_check.timing import read_bandwidth
 from specbench.decoder.kernels import USES
+from specbench.decoder.lagged import LAGGED, LaggedEngine
 from specbench.decoder.load import load_engine
 from specbench.decoder.models import QUANTIZATIONS
 from specbench.decoder.service import DecoderService
@@ -66,6 +67,7 @@ def _load(options: argparse.Namespace) -> Engine:
         tree=parse_tree(options.tree),
         kernels=options.kernels,
         suffix_cached_requests=options.suffix_cached_requests,
+        lagged=options.lagged,
     )
     columns = 2048 if options.device == "cpu" else 4096
     engine.counters.read_bytes_per_s = read_bandwidth(engine.target.device, columns, repeats=5)
@@ -94,6 +96,7 @@ def _settings(engine: Engine, options: argparse.Namespace) -> dict[str, Any]:
         "dtype": str(engine.target.dtype).removeprefix("torch."),
         "quantization": engine.target.quantization,
         "kernels": engine.target.on_kernels,
+        "lagged": isinstance(engine, LaggedEngine),
         "threads": torch.get_num_threads(),
     }
 
@@ -141,6 +144,13 @@ def _parser() -> argparse.ArgumentParser:
         default="off",
         choices=USES,
         help="auto: Triton kernels and CUDA graphs on GPUs that take them; no GPU has run them yet",
+    )
+    parser.add_argument(
+        "--lagged",
+        default="off",
+        choices=LAGGED,
+        help="auto: steps on a GPU as a whole, read one step behind, where method and settings allow it; no GPU has "
+        "run them yet; on: a CPU too",
     )
     parser.add_argument("--verification", default="rejection", choices=get_args(Verification))
     parser.add_argument(

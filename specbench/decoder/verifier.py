@@ -29,8 +29,11 @@ class Verifier:
 
     def verify(self, batch: Batch, logits: Tensor, draft: Draft) -> Verified:
         """What each row keeps. logits [B, 1 + g, V], the target's after the newest token and each drafted one"""
-        # The position of the token after the newest.
         first = torch.tensor(batch.lengths(), dtype=torch.int64, device=batch.device)
+        return self.verify_at(batch, logits, draft, first)
+
+    def verify_at(self, batch: Batch, logits: Tensor, draft: Draft, first: Tensor) -> Verified:
+        """The same. first [B] int64, the position of the token after the newest"""
         if draft.tree is not None:
             return self._tree(batch, logits, draft.tokens, draft.tree, first)
         if batch.warp.all_greedy and self._acceptance is None:

@@ -15,13 +15,15 @@ def argv(*arguments: str) -> tuple[str, ...]:
     return ReferenceBackend().command(Launch(Path("/t"), "t", options=EngineOptions(engine_args=arguments))).argv
 
 
-@pytest.mark.parametrize("arguments", [("--kernels=auto",), ("--kernels", "off")])
+@pytest.mark.parametrize("arguments", [("--kernels=auto",), ("--kernels", "off"), ("--kernels=auto", "--lagged=auto")])
 def test_kernels_are_passed_on_where_they_are_asked_for(arguments: tuple[str, ...]) -> None:
     assert argv(*arguments) == (*argv(), *arguments)
-    assert "--kernels" not in " ".join(argv())
+    assert not any(flag in " ".join(argv()) for flag in ("--kernels", "--lagged"))
 
 
-@pytest.mark.parametrize("arguments", [("--verification", "typical"), ("--kernels",), ("--kernels=auto", "--port=1")])
+@pytest.mark.parametrize(
+    "arguments", [("--verification", "typical"), ("--kernels",), ("--kernels=auto", "--port=1"), ("--lagged=on",)]
+)
 def test_other_arguments_are_refused(arguments: tuple[str, ...]) -> None:
     with pytest.raises(SpecbenchError, match=r"--kernels=off or --kernels=auto .* no other argument; got '--"):
         argv(*arguments)

@@ -44,10 +44,10 @@ class Draft:
         return cls(torch.tensor(padded, dtype=torch.int64, device=device).view(len(proposals), width))
 
     @classmethod
-    def chain(cls, tokens: Sequence[Tensor], probs: Sequence[Tensor], limits: Sequence[int]) -> Draft:
+    def chain(cls, tokens: Sequence[Tensor], probs: Sequence[Tensor], limits: Sequence[int] | Tensor) -> Draft:
         """Token by token, each row up to its limit. tokens: [B, 1] each · probs: [B, 1, V] each, or none"""
         drafted = torch.cat([*tokens], 1)
-        at, most = torch.arange(len(tokens), device=drafted.device), torch.tensor(limits, device=drafted.device)
+        at, most = torch.arange(len(tokens), device=drafted.device), torch.as_tensor(limits, device=drafted.device)
         return cls(drafted.masked_fill_(at >= most[:, None], -1), torch.cat([*probs], 1) if probs else None)
 
     @classmethod

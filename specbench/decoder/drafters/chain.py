@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count, islice
 
 from torch import Tensor
 
@@ -13,6 +14,9 @@ from specbench.decoder.drafters.base import Draft
 from specbench.decoder.drafters.choose import choose
 from specbench.decoder.drafters.unsure import UnsureStop
 from specbench.decoder.models.llama import Llama
+
+Drawn = tuple[Tensor, Tensor, "Tensor | None"]
+"""Of one step of a chain the logits [B, 1, V_d], and what `choose` made of them: tokens [B, 1], probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +33,27 @@ class Chain:
 
     def draft(self, model: Llama, batch: Batch, tokens: Tensor, positions: Tensor, limits: Sequence[int]) -> Draft:
         """tokens, positions [B, w] int64: what the cache does not hold yet of each row, its newest token last"""
-        longest = max(batch.lengths())
-        stop = None if self.stop_below is None else UnsureStop(self.stop_below, limits)
-        drafted, probs = [], []
-        for step in range(max(limits)):
+        drawn = self.drawn(model, batch, tokens, positions, max(batch.lengths()))
+        return drafted(drawn, limits, self.stop_below, model.token_ids)
+
+    def drawn(self, model: Llama, batch: Batch, tokens: Tensor, positions: Tensor, longest: int) -> Iterator[Drawn]:
+        """The same token after token, without end. longest: no row has more tokens"""
+        for step in count():
             view = self.cache.at(slice(0, batch.size), positions, positions, used=longest + step)
             logits = model.forward(tokens, view, logits=1).logits
             positions = positions[:, -1:] + 1
             tokens, q = choose(batch, logits, positions, self.vocab_size, model.token_ids)
-            if q is not None:
-                probs.append(q)
-            drafted.append(tokens)
-            if stop is not None and stop.is_over(step + 1, logits, tokens, model.token_ids):
-                break
-        return Draft.chain(drafted, probs, limits if stop is None else stop.limits)
+            yield logits, tokens, q
+
+
+def drafted(drawn: Iterable[Drawn], limits: Sequence[int], stop_below: float | None, token_ids: Tensor | None) -> Draft:
+    """A draft of so many tokens per row at most. stop_below: as for `Chain` · token_ids: as for `choose`"""
+    stop = None if stop_below is None else UnsureStop(stop_below, limits)
+    chosen, probs = [], []
+    for number, (logits, tokens, q) in enumerate(islice(drawn, max(limits)), start=1):
+        chosen.append(tokens)
+        if q is not None:
+            probs.append(q)
+        if stop is not None and stop.is_over(number, logits, tokens, token_ids):
+            break
+    return Draft.chain(chosen, probs, limits if stop is None else stop.limits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 from specbench.decoder.batch import Batch
 from specbench.decoder.cache import KVCache
 from specbench.decoder.drafters.base import Draft, DrafterContext
-from specbench.decoder.drafters.chain import Chain
+from specbench.decoder.drafters.chain import Chain, Drawn
 from specbench.decoder.drafters.universal import UniversalDraftModel
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.models.prefill import CHUNK, prefill
@@ -55,6 +55,10 @@ class DraftModel:
         draft = self._chain.draft(self.model, batch, tokens, positions, limits)
         self.saw(batch, draft.width - 1)
         return draft
+
+    def drawn(self, batch: Batch, tokens: Tensor, positions: Tensor, longest: int) -> Iterator[Drawn]:
+        """As `Chain.drawn`; what it enters is not remembered."""
+        return self._chain.drawn(self.model, batch, tokens.clamp_max(self._last), positions, longest)
 
     def catch_up(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Enter what a row has missed, all but the last tokens: those and their positions, both [B, w]."""

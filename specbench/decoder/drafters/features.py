@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -12,9 +13,9 @@ from specbench.decoder.batch import Batch
 from specbench.decoder.cache import Branches, CacheView, KVCache
 from specbench.decoder.config import ModelConfig
 from specbench.decoder.drafters.base import Draft
+from specbench.decoder.drafters.chain import Drawn, drafted
 from specbench.decoder.drafters.choose import choose
 from specbench.decoder.drafters.growth import begin
-from specbench.decoder.drafters.unsure import UnsureStop
 from specbench.decoder.models.prefill import CHUNK
 from specbench.decoder.request import SequenceState
 from specbench.decoder.tree_shape import TreeShape
@@ -75,7 +76,7 @@ class FeatureDrafter:
     def __init__(
         self, head: FeatureHead, rows: int, slots: int, stop_below: float | None = None, tree: TreeShape | None = None
     ) -> None:
-        self.head, self._stop_below, self._tree = head, stop_below, tree
+        self.head, self._stop_below, self.tree = head, stop_below, tree
         self._cache = KVCache(head.config.layer, rows, slots, head.dtype, head.device)
         # Per row: the target's features of the newest positions, [taps, hidden_size] each times their number. The
         # last of them is that of the newest token but one.
@@ -107,21 +108,21 @@ class FeatureDrafter:
         for missed, at, theirs in earlier:  # after a long time without a draft
             head.forward(missed, head.fuse(theirs), self._cache.at(slice(0, batch.size), at, at, used=longest - 1))
         hidden = head.fuse(features)
-        if self._tree is not None:
-            return self._branch(self._tree, batch, tokens, hidden, positions, limits)
-        stop = None if self._stop_below is None else UnsureStop(self._stop_below, limits)
-        drafted, probs = [], []
-        for step in range(max(limits)):
+        if self.tree is not None:
+            return self._branch(self.tree, batch, tokens, hidden, positions, limits)
+        drawn = self.drawn(batch, tokens, hidden, positions, longest)
+        return drafted(drawn, limits, self._stop_below, head.token_ids)
+
+    def drawn(self, batch: Batch, tokens: Tensor, hidden: Tensor, positions: Tensor, longest: int) -> Iterator[Drawn]:
+        """A chain, token after token, without end. tokens, positions [B, w], hidden [B, w, h]: pairs, fused, the newest
+        last · longest: no row has more tokens"""
+        head = self.head
+        for step in itertools.count():
             view = self._cache.at(slice(0, batch.size), positions, positions, used=longest - 1 + step)
             logits, hidden = head.forward(tokens, hidden, view)
             tokens, q = choose(batch, logits, positions[:, -1:] + 2, head.config.layer.vocab_size, head.token_ids)
             positions = positions[:, -1:] + 1
-            drafted.append(tokens)
-            if q is not None:
-                probs.append(q)
-            if stop is not None and stop.is_over(step + 1, logits, tokens, head.token_ids):
-                break
-        return Draft.chain(drafted, probs, limits if stop is None else stop.limits)
+            yield logits, tokens, q
 
     def _branch(
         self, tree: TreeShape, batch: Batch, tokens: Tensor, hidden: Tensor, positions: Tensor, limits: Sequence[int]
@@ -158,6 +159,11 @@ class FeatureDrafter:
 
     def release(self, row: int) -> None:
         self._waiting[row] = []
+
+    def take(self, row: int) -> Tensor:
+        """The features that wait for a row's next draft, which is then the caller's to make. [n, taps, hidden_size]"""
+        waiting, self._waiting[row] = self._waiting[row], []
+        return torch.cat(waiting)
 
     def _verified(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Of each row the pairs that wait, aligned on the right: tokens and positions [B, w], features [B, w, taps, h].

@@ -12,6 +12,7 @@ from specbench.decoder.drafters.draft_model import DraftModel
 from specbench.decoder.drafters.ngram import NgramDrafter
 from specbench.decoder.drafters.none import NoDrafter
 from specbench.decoder.engine import Engine, cache_slots
+from specbench.decoder.lagged import LaggedEngine
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.request import Request, StepOutput
 from specbench.decoder.sampling import SamplingParams
@@ -26,16 +27,20 @@ def make_engine(
     rows: int,
     length: int,
     acceptance: float | None = None,
+    lagged: bool = False,
     **settings: Any,
 ) -> Engine:
-    """drafter: a draft model, `ngram` or `none` · length: prompt and output · acceptance: made up at this rate"""
+    """drafter: a draft model, `ngram` or `none` · length: prompt and output · acceptance: made up at this rate ·
+    lagged: steps on the device as a whole, read one step behind
+    """
     method: Drafter
     if isinstance(drafter, Llama):
         method = DraftModel(drafter, rows, cache_slots(length, gamma))
     else:
         method = NgramDrafter() if drafter == "ngram" else NoDrafter()
     made_up = None if acceptance is None else SyntheticAcceptance((acceptance,), gamma, target.device)
-    return Engine(target, method, gamma, rows, length, acceptance=made_up, **settings)
+    engine = LaggedEngine if lagged else Engine
+    return engine(target, method, gamma, rows, length, acceptance=made_up, **settings)
 
 
 def prompts(count: int, length: int, vocab: int, seed: int = 0) -> list[list[int]]:

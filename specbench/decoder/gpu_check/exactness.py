@@ -104,6 +104,24 @@ def check_coupled(device: torch.device, requests: int, *, on_kernels: bool = Fal
     return Check(_name("coupled sampling", on_kernels=on_kernels), differing <= 1, detail)
 
 
+def check_lagged(device: torch.device, requests: int, *, on_kernels: bool = False) -> list[Check]:
+    """Steps on the device as a whole, read one step behind, give the tokens of steps that the host leads."""
+    target, draft = _models(SMALL, SMALL_DRAFT, torch.float32, device, on_kernels=on_kernels)
+    texts, found = prompts(requests, 33, SMALL["vocab_size"]), []
+    for name, temperature, gamma in (("plain", 0.0, 0), ("greedy", 0.0, GAMMA), ("sampled", 0.8, GAMMA)):
+        params = SamplingParams(temperature=temperature, max_tokens=48, ignore_eos=True)
+        settings: dict[str, Any] = {"gamma": gamma, "rows": 8, "length": 33 + 48}
+        led, lagged = (
+            run(make_engine(target, draft if gamma else "none", lagged=lagged, **settings), texts, params)
+            for lagged in (False, True)
+        )
+        differing = sum(tokens(a) != tokens(b) for a, b in zip(led, lagged, strict=True))
+        # Ties to the last bits, as under coupled verification.
+        detail = f"{differing} of {len(texts)} outputs differ from those of steps that the host leads"
+        found.append(Check(_name(f"lagged {name}", on_kernels=on_kernels), differing <= 1, detail))
+    return found
+
+
 def check_distribution(device: torch.device, requests: int, *, on_kernels: bool = False) -> list[Check]:
     """Second and third tokens under rejection sampling against the target's own probabilities, enumerated (G-test)."""
     shapes = MARKOV, {**MARKOV, "num_hidden_layers": 1}
@@ -156,6 +174,7 @@ def exactness(device: torch.device, *, tiny: bool) -> list[Callable[[], Check | 
             partial(check_greedy, device, torch.float32, requests, on_kernels=on_kernels),
             partial(check_greedy, device, torch.bfloat16, requests, on_kernels=on_kernels),
             partial(check_coupled, device, requests, on_kernels=on_kernels),
+            partial(check_lagged, device, requests, on_kernels=on_kernels),
             partial(check_distribution, device, draws, on_kernels=on_kernels),
         ]
     return checks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -123,13 +124,13 @@ def drafts(pair: Pair, drafter: Llama, scale: Scale) -> Iterator[Figure]:
 
 def decoding(pair: Pair, target: Llama, drafter: Llama, scale: Scale) -> Iterator[Figure]:
     """Whole decoding, host and all: plain, and with acceptance made up, so that random weights draft as a good drafter
-    would.
+    would; each by steps that the host leads, and by lagged ones.
     """
-    for batch_size in scale.batch_sizes:
-        for gamma in (0, *scale.gammas):
-            rate = _tokens_per_s(target, drafter if gamma else "none", gamma, batch_size, scale)
+    for batch_size, gamma in product(scale.batch_sizes, (0, *scale.gammas)):
+        for what, lagged in (("decoding", False), ("decoding, lagged", True)):
+            rate = _tokens_per_s(target, drafter if gamma else "none", gamma, batch_size, scale, lagged=lagged)
             yield Figure(
-                "decoding",
+                what,
                 pair.target,
                 rate,
                 "tokens/s",
@@ -140,12 +141,13 @@ def decoding(pair: Pair, target: Llama, drafter: Llama, scale: Scale) -> Iterato
             )
 
 
-def _tokens_per_s(target: Llama, drafter: Llama | str, gamma: int, batch_size: int, scale: Scale) -> float:
+def _tokens_per_s(
+    target: Llama, drafter: Llama | str, gamma: int, batch_size: int, scale: Scale, *, lagged: bool
+) -> float:
     warm_up = 4
     length = scale.context + (scale.steps + warm_up + 2) * (gamma + 1)
-    engine = make_engine(
-        target, drafter, gamma=gamma, rows=batch_size, length=length, acceptance=ACCEPTANCE if gamma else None
-    )
+    rate = ACCEPTANCE if gamma else None
+    engine = make_engine(target, drafter, gamma=gamma, rows=batch_size, length=length, acceptance=rate, lagged=lagged)
     params = SamplingParams(temperature=0.0, max_tokens=length, ignore_eos=True)
     for i, text in enumerate(prompts(batch_size, scale.context, target.config.vocab_size)):
         own = SamplingParams(temperature=0.0, max_tokens=params.max_tokens, ignore_eos=True, seed=i)

@@ -58,6 +58,9 @@ def test_every_check_holds_and_every_figure_has_its_unit(result: Path) -> None:
         "greedy ngram bfloat16": True,
         "greedy draft_model bfloat16": True,
         "coupled sampling": True,
+        "lagged plain": True,
+        "lagged greedy": True,
+        "lagged sampled": True,
         "distribution of the second token": True,
         "distribution of the third token": True,
         **KERNELS,
@@ -80,6 +83,7 @@ def test_every_part_is_timed_over_batch_sizes_and_gammas(result: Path) -> None:
         "accept, rejection": speculative,
         "draft loop": speculative,
         "decoding": plain | speculative,
+        "decoding, lagged": plain | speculative,
     }
 
 
@@ -93,11 +97,11 @@ def test_where_kernels_run_all_is_checked_and_measured_without_them_and_on_them(
         return []
 
     monkeypatch.setattr(exactness.kernels, "usable", lambda device, dtype: True)
-    for name in ("check_greedy", "check_coupled", "check_distribution"):
+    for name in ("check_greedy", "check_coupled", "check_lagged", "check_distribution"):
         monkeypatch.setattr(exactness, name, checked)
     for check in exactness.exactness(CPU, tiny=True):
         check()
-    assert asked == [*[False] * 4, *[True] * 4]
+    assert asked == [*[False] * 5, *[True] * 5]
     models: list[tuple[str, bool]] = []
 
     def passed(pair: Pair, target: Llama, scale: Any) -> list[Figure]:

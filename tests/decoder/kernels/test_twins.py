@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
 
 import pytest
 import torch
@@ -154,3 +157,26 @@ def test_an_engine_on_the_kernels_gives_the_tokens_of_one_without(
     assert "kernels" in type(launched._verifier).__module__
     assert [tokens(outputs) for outputs in run(launched, texts, params)] == [tokens(outputs) for outputs in plain]
     assert 0 < len(captured) < len(replayed)
+
+
+def test_a_pass_within_a_step_that_is_captured_is_a_part_of_its_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    captured: list[str] = []
+
+    def capture(work: Callable[[], object]) -> tuple[Callable[[], object], object]:
+        captured.append(work.__name__)
+        return partial(copy_context().run, work), work()  # done again as it was when it was captured
+
+    monkeypatch.setattr(kernels, "usable", lambda device, dtype: True)
+    monkeypatch.setattr(graphs, "_capture", capture)
+    shapes = (TINY, TINY_DRAFT)
+    target, draft = (random_llama(shape, torch.float32, CPU, fading=True, on_kernels=True) for shape in shapes)
+    texts = [text[: 4 + i] for i, text in enumerate(prompts(2, 8, TINY["vocab_size"]))]
+    params = SamplingParams(temperature=0.0, max_tokens=4, ignore_eos=True)
+    target._graphs = draft._graphs = None
+    led = run(make_engine(target, draft, gamma=2, rows=2, length=16), texts, params)
+    target._graphs, draft._graphs = graphs.Graphs(), graphs.Graphs()
+    lagged = make_engine(target, draft, gamma=2, rows=2, length=16, lagged=True)
+    lagged._capture = graphs.capture
+    assert run(lagged, texts, params) == led
+    # Two models entered prompts of two lengths, and there is one step, of two rows.
+    assert Counter(captured) == {"<lambda>": 4, "_propose": 1, "_verify": 1, "_accept": 1}

@@ -22,7 +22,16 @@ def decoder_table() -> str:
             )
             for r in report["results"]
         ]  # fmt: skip
-    head = ("CPU", "weights", "batch 1", "ours, per token", "transformers", "ratio", "tokens per step", "same outputs")
+    head = (
+        "vectors",
+        "weights",
+        "batch 1",
+        "ours, per token",
+        "transformers",
+        "ratio",
+        "tokens per step",
+        "same outputs",
+    )
     return table(head, rows)
 
 

@@ -71,9 +71,10 @@ class _Grid:
         return replace(self, cells=tuple(self.cells[i] for i in kept), requests=tuple(self.requests[i] for i in kept))
 
     def left(self, measurements: Sequence[Measurement]) -> Mapping[int, int]:
-        """How many measurements of a cell the plan has left, by the cell's index; of cells of which none has failed."""
+        """How many visits of a cell the plan has left, by the cell's index; of cells of which none has failed."""
         taken, failed = {m.id for m in measurements}, {m.cell for m in measurements if m.status == "failed"}
-        counts = Counter(m.cell for m in self.sweep.plan.measurements if m.id not in taken and m.cell not in failed)
+        visits = {(m.cell, m.launch) for m in self.sweep.plan.measurements if m.id not in taken}
+        counts = Counter(cell for cell, _ in visits if cell not in failed)
         return {i: counts[cell] for i, cell in enumerate(self.cells) if counts[cell]}
 
     def costs(self, points: Sequence[Point], found: Calibrated | None) -> Costs:

@@ -19,7 +19,7 @@ def chances(
 ) -> list[float]:
     """For each place the probability that its best arm will be known to `confidence` once all that is left is measured.
 
-    left: how often each point may still be measured, by its index
+    left: how many visits of each point there may still be, by its index
 
     Preposterior analysis (Raiffa and Schlaifer, Applied Statistical Decision Theory, 1961): what measurements do to
     covariances does not depend on what they show, and where they move the means to is normal.

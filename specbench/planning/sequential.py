@@ -65,7 +65,7 @@ def look(
     """The next visit, or why there is none.
 
     found:  the fit of all cells measured so far, None before the first
-    left:   how often each point may still be measured, by its index
+    left:   how many visits of each point there may still be, by its index
     budget: what may still be spent, in the unit of the costs
 
     First the start design. Then, while the best arm of some workload and batch size is not known and what is left may

@@ -45,9 +45,10 @@ def linear(weight: Tensor, bias: Tensor | None = None) -> Linear:
     return PackedLinear(weight, bias)
 
 
-_SMALL = 2**20 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 0
-"""With AVX-512, float32 weights of fewer elements are read fastest column by column, at one row; larger ones packed, at
-any. With AVX2 packed ones always are: at five rows in two thirds of the time (`benchmarks/weight_layouts.py`)."""
+_SMALL = 0 if torch.backends.cpu.get_cpu_capability() == "AVX2" else 2**20
+"""float32 weights of fewer elements are read fastest column by column, at one row; larger ones packed, at any. With
+AVX2 packed ones always are: at two rows in two thirds of the time, at five in four fifths
+(`benchmarks/weight_layouts.py`)."""
 
 
 class Unfused(ABC):

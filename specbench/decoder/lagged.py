@@ -30,6 +30,9 @@ from specbench.decoder.verifier import Verification
 LAGGED = ("off", "auto", "on")
 """Steps that the host leads; lagged ones on a GPU, wherever nothing stands against them; lagged ones anywhere."""
 
+_SPAN = 256
+"""Slots that attention in PyTorch reads at least: for texts no longer than this one step does."""
+
 Parts = Mapping[Phase, Callable[[], None]]
 """Of a step, in order: what does the work of each, or has it done by the device."""
 
@@ -126,7 +129,7 @@ class LaggedEngine(Engine):
         """A step for the rows of this batch, made when its like first comes."""
         size = min(_bucket(batch.size), self.max_batch_size)
         under_way = 0 if self._flight is None else self.gamma + 1
-        longest = min(max(256, _power_of_two(max(batch.lengths()) + under_way)), self.cache.slots)
+        longest = min(max(_SPAN, _power_of_two(max(batch.lengths()) + under_way)), self.cache.slots)
         warp = replace(batch.warp, max_top_k=_power_of_two(batch.warp.max_top_k))
         key = (size, longest, warp.all_greedy, warp.max_top_k, warp.any_top_p)
         if key not in self._steps:

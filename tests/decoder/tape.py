@@ -39,14 +39,18 @@ class Tape(TorchDispatchMode):
         self._done.append((func, args, kwargs or {}, result))
         return result
 
+    def forget(self) -> None:
+        """What a graph gives is not there before it is first replayed."""
+        for _, args, kwargs, result in self._done:
+            given = {_memory(t) for t in _tensors((args, kwargs))}
+            for tensor in _tensors(result):
+                if _memory(tensor) not in given:
+                    tensor.fill_({torch.int64: 2**40, torch.bool: True}.get(tensor.dtype, torch.nan))
+
     def replay(self) -> None:
         for func, args, kwargs, result in self._done:
-            again = func(*args, **kwargs)
-            for old, new in zip(tree_leaves(result), tree_leaves(again), strict=True):
-                if (
-                    isinstance(old, torch.Tensor)
-                    and old.untyped_storage().data_ptr() != new.untyped_storage().data_ptr()
-                ):
+            for old, new in zip(_tensors(result), _tensors(func(*args, **kwargs)), strict=True):
+                if _memory(old) != _memory(new):
                     old.copy_(new)
 
 
@@ -56,4 +60,13 @@ def capture(work: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
     tape = Tape()
     with tape:
         result = work()
+    tape.forget()
     return tape.replay, result
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor)]
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tape import capture
 
+from specbench.decoder import lagged as module
 from specbench.decoder.engine import Engine
 from specbench.decoder.lagged import LaggedEngine
 from specbench.decoder.request import Request, StepOutput
@@ -171,6 +172,27 @@ def test_any_schedule_of_joins_ends_and_aborts_gives_the_same_steps(engine: Make
     expected = run(engine(method, gamma), asked)
     for id, ours in got.items():
         assert ours == (expected[id][: len(ours)] if id in aborted else expected[id])
+
+
+def test_a_step_sees_all_that_the_one_before_it_may_have_added(engine: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How far attention reads is set before that one is read; here each step adds nine tokens, to a text of seven."""
+    monkeypatch.setattr(module, "_SPAN", 8)
+    whole = Request("a", PROMPTS[0][:6], replace(GREEDY, max_tokens=46))
+    assert len(assert_alike(engine, "self", 8, [whole])._steps) == 4
+
+
+def test_what_is_under_way_is_read_before_a_request_is_admitted(engine: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would have to wait for the prompt, and its time for the host would be the prompt's."""
+    under_way = []
+    honest = LaggedEngine._admit
+
+    def noted(self: LaggedEngine, *arguments: Any) -> StepOutput:
+        under_way.append(self._flight)
+        return honest(self, *arguments)
+
+    monkeypatch.setattr(LaggedEngine, "_admit", noted)
+    run(engine("pruned", 3, max_batch_size=2, lagged="on"), requests(GREEDY))
+    assert under_way == [None] * len(PROMPTS)
 
 
 def test_log_probabilities_are_of_the_step_that_is_read(engine: Make) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
 import aiohttp
@@ -23,8 +23,6 @@ from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.replay.dialect import VLLM, Dialect
 from specbench.speculation import Speculation
 from specbench.telemetry.prometheus import CounterDelta, Metrics, any_reset, counter_delta, scrape
-
-_OWN = {(flag, use) for flag in ("--kernels", "--lagged") for use in ("off", "auto")}
 
 _PHASES = ("prefill", "draft", "prepare", "verify", "accept", "host")
 
@@ -112,6 +110,8 @@ class ReferenceBackend:
             "suffix_cached_requests": launch.speculation.cached_requests,
             "acceptance": launch.speculation.synthetic and SYNTHETIC + launch.speculation.synthetic,
         }
+        if launch.device != "cpu" and re.search(r"--lagged[ =]auto", " ".join(launch.options.engine_args)):
+            asked["lagged"] = True  # an arm that cannot is led by the host, and the others are not
         return ResolvedSettings(
             engine="specbench reference decoder",
             version=str(info["version"]),
@@ -144,10 +144,9 @@ def _known_quantization(name: str | None, device: str) -> None:
 def _own_arguments(arguments: tuple[str, ...]) -> None:
     """All else that the server can be told has a flag of specbench's own."""
     given = " ".join(arguments)
-    words = given.replace("=", " ").split()
-    if not all(pair in _OWN for pair in zip_longest(words[::2], words[1::2])):
+    if not re.fullmatch(r"(--(kernels|lagged)[ =](off|auto)( |$))*", given):
         raise SpecbenchError(
-            f"the reference decoder takes --kernels=off or --kernels=auto and --lagged=off or --lagged=auto "
+            "the reference decoder takes --kernels=off or --kernels=auto and --lagged=off or --lagged=auto "
             f"(docs/kernels.md), and no other argument; got {given!r}."
         )
 

@@ -12,7 +12,7 @@ from specbench.decoder import noise
 from specbench.decoder.request import SequenceState
 from specbench.decoder.sampling import SamplingParams, Warp
 
-_DEAD = SamplingParams(temperature=0.0)
+DEAD = SamplingParams(temperature=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Batch:
 
     @classmethod
     def of(cls, sequences: Sequence[SequenceState | None], draft_stream: int, device: torch.device) -> Batch:
-        params = [_DEAD if s is None else s.request.params for s in sequences]
+        params = [DEAD if s is None else s.request.params for s in sequences]
         return cls(
             sequences=tuple(sequences),
             warp=Warp.stack(params, device),

@@ -5,7 +5,7 @@ decides who may see it: a query sees the keys whose position is at most its own.
 rejected tokens lie at positions after the newest token, where no query sees them until a later step has overwritten
 them. Chains put position p into slot p. The nodes of a tree at one depth share a position, so
 each has a slot of its own behind the newest token, and sees of its tree only its ancestors (`Branches`); the branch
-that is kept is then moved to where a chain's entries would be (`keep`), and slot and position agree again.
+that is kept is then moved to where a chain's entries would be (`keep_branch`), and slot and position agree again.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class KVCache:
         """Forget a row's entries, before its place goes to another request."""
         self.positions[row] = EMPTY
 
-    def at(
+    def enter(
         self, rows: slice, slots: Tensor, positions: Tensor, used: int, branches: Branches | None = None
     ) -> CacheView:
         """Where one forward pass writes and what it sees. Positions are entered now, keys and values by `write`.
@@ -79,8 +79,8 @@ class KVCache:
         flat_slots = (slots + first[:, None]).flatten()
         return CacheView(self.entries[:, rows], positions, flat_slots, held, used, branches, self._group)
 
-    def keep(self, rows: slice, root: Tensor, path: Tensor, width: int) -> None:
-        """Of a tree keep one branch: bring its entries to the slots behind the root's, and `straighten`.
+    def keep_branch(self, rows: slice, root: Tensor, path: Tensor, width: int) -> None:
+        """Of a tree keep one branch: bring its entries to the slots behind the root's, and `as_chain`.
 
         root [B] int64, the slot of the tree's root, whose nodes lie in the `width` slots behind it · path [B, d] int64:
         how far behind the root each entry of the branch lies, ascending; k + 1 at place k leaves one where it is
@@ -88,9 +88,9 @@ class KVCache:
         entries, row = self.entries[:, rows], torch.arange(root.shape[0], device=root.device)[:, None]
         places = root[:, None] + torch.arange(1, 1 + path.shape[1], device=root.device)
         entries[:, row, places] = entries[:, row, root[:, None] + path]
-        self.straighten(rows, root, width)
+        self.as_chain(rows, root, width)
 
-    def straighten(self, rows: slice, root: Tensor, width: int) -> None:
+    def as_chain(self, rows: slice, root: Tensor, width: int) -> None:
         """Give the slots of a tree the positions of a chain again: what is not overwritten lies after every query."""
         slots = root[:, None] + torch.arange(1 + width, device=root.device)
         self.positions[rows].scatter_(1, slots, slots)
@@ -101,8 +101,8 @@ class CacheView:
     """One forward pass's window on the cache.
 
     entries [layers, B, slots, 2, kv_heads, head_dim] · positions [B, w] · flat_slots [B * w], counted through all B
-    rows · held [B, slots], the position that each slot holds · used, branches: as in `KVCache.at` · group: query heads
-    per key-value head
+    rows · held [B, slots], the position that each slot holds: the cache's own, so use a view before the next one of the
+    same rows is made · used, branches: as in `KVCache.enter` · group: query heads per key-value head
     """
 
     entries: Tensor
@@ -119,10 +119,10 @@ class CacheView:
 
         Made when it is first asked for: kernels go by positions and need none.
         """
-        hidden = self.held[:, None, : self.used] > self.positions[:, :, None]
+        unseen = self.held[:, None, : self.used] > self.positions[:, :, None]
         if self.branches is not None:
-            hidden.scatter_(2, self.branches.slots[:, None].expand_as(self.branches.seen), ~self.branches.seen)
-        mask = torch.zeros(hidden.shape, dtype=self.entries.dtype, device=hidden.device).masked_fill_(hidden, -math.inf)
+            unseen.scatter_(2, self.branches.slots[:, None].expand_as(self.branches.seen), ~self.branches.seen)
+        mask = torch.zeros(unseen.shape, dtype=self.entries.dtype, device=unseen.device).masked_fill_(unseen, -math.inf)
         return mask.repeat_interleave(self.group, 1).unsqueeze(1)
 
     def write(self, layer: int, keys_values: Tensor) -> None:

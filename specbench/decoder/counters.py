@@ -27,7 +27,7 @@ class Counters:
     drafting, late: passes that such drafts were for; those that waited for one that was not ready
     seconds: host time by phase; on a GPU a phase that doesn't read results back ends before its kernels do. `host` is
              the time from a step's results to the next phase, in which the device has nothing to do. Of lagged steps
-             (`lagged.py`) all by the device's own clock
+             (`lagged.py`) by the device's own clock, but for admissions and the wait before the first step after one
     read_bytes_per_s: how fast the device's memory is read; None where that was not measured
     """
 

@@ -13,17 +13,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from specbench.decoder.batch import Batch
+from specbench.decoder.batch import DEAD, Batch
 from specbench.decoder.cache import KVCache
 from specbench.decoder.counters import Phase
 from specbench.decoder.drafters.base import Draft
+from specbench.decoder.drafters.chain import drafted
 from specbench.decoder.drafters.on_device import OnDevice
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.request import SequenceState
-from specbench.decoder.sampling import SamplingParams, Warp
+from specbench.decoder.sampling import Warp
 from specbench.decoder.verifier import Verifier
 
-_DEAD = SamplingParams(temperature=0.0)
+Parts = dict[Phase, Callable[[], None]]
+"""Of a step, in order: what does the work of each, or has it done by the device."""
 
 
 class Rows:
@@ -38,7 +40,7 @@ class Rows:
     def __init__(self, rows: int, width: int, device: torch.device) -> None:
         self.tokens, self.positions = (torch.zeros(rows, width, dtype=torch.int64, device=device) for _ in range(2))
         self.room, self.seeds = (torch.zeros(rows, dtype=torch.int64, device=device) for _ in range(2))
-        dead = Warp.stack([_DEAD] * rows, device)
+        dead = Warp.stack([DEAD] * rows, device)
         self.temperature, self.top_k, self.top_p = dead.temperature, dead.top_k, dead.top_p
 
     def enter(self, row: int, sequence: SequenceState) -> None:
@@ -97,8 +99,8 @@ class DeviceStep:
         self._tokens, self._positions = rows.tokens[: batch.size], rows.positions[: batch.size]
         self._room = rows.room[: batch.size]
         self.settle()
-        drafting: dict[Phase, Callable[[], None]] = {"draft": self._propose} if gamma else {}
-        self.parts: dict[Phase, Callable[[], None]] = {**drafting, "verify": self._verify, "accept": self._accept}
+        drafting: Parts = {"draft": self._propose} if gamma else {}
+        self.parts: Parts = {**drafting, "verify": self._verify, "accept": self._accept}
 
     def settle(self) -> None:
         """Let go of what the parts hand on to each other: once they are captured, that is their graphs' own."""
@@ -106,14 +108,13 @@ class DeviceStep:
 
     def _propose(self) -> None:
         drawn = self._drafter.drawn(self._batch, self._tokens, self._positions, self._longest)
-        _, tokens, probs = zip(*islice(drawn, self._gamma), strict=True)
         # A step emits one token more than it accepts, hence the 1.
-        self._draft = Draft.chain(tokens, [] if probs[0] is None else probs, self._room - 1)
+        self._draft = drafted(islice(drawn, self._gamma), self._room - 1)
 
     def _verify(self) -> None:
         tokens = torch.cat([self._tokens[:, -1:], self._draft.tokens.clamp_min(0)], 1)
         slots = self._positions[:, -1:] + torch.arange(self._gamma + 1, device=tokens.device)
-        view = self._cache.at(slice(0, self._batch.size), slots, slots, self._longest + self._gamma)
+        view = self._cache.enter(slice(0, self._batch.size), slots, slots, self._longest + self._gamma)
         forward = self._target.forward(tokens, view, logits=self._gamma + 1, taps=self._drafter.taps)
         self.logits, self._hidden = forward.logits, forward.hidden
 
@@ -124,10 +125,10 @@ class DeviceStep:
         self.results = torch.cat([draft.lengths()[:, None], accepted, following, draft.tokens], 1)
 
         # What the next step begins with: of the verified tokens, behind the newest, the last ones.
-        verdict = pad(draft.tokens, (0, 1)).scatter(1, accepted, following)
+        emitted = pad(draft.tokens, (0, 1)).scatter(1, accepted, following)
         at = (accepted + torch.arange(1 - self._drafter.width, 1, device=newest.device)).clamp_min(0)
         live = self._room > 0
         self._drafter.keep(live, at, self._hidden)
-        self._tokens.copy_(verdict.gather(1, at).where(live[:, None], self._tokens))
+        self._tokens.copy_(emitted.gather(1, at).where(live[:, None], self._tokens))
         self._positions.copy_((newest + 1 + at).where(live[:, None], self._positions))
         self._room.sub_((accepted[:, 0] + 1).where(live, 0))

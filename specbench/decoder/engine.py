@@ -70,6 +70,7 @@ class Engine:
         self._waiting: dict[str, Request] = {}
         self._rows: list[SequenceState | None] = [None] * max_batch_size
         self._batch: Batch | None = None
+        self._batch_device = target.device
 
     # --- requests in and out ---
 
@@ -120,7 +121,7 @@ class Engine:
     @property
     def kv_tokens(self) -> int:
         """Tokens that the live rows hold in the target's cache."""
-        return sum(len(sequence.tokens) for sequence in self._rows if sequence)
+        return sum(len(sequence.tokens) - 1 for sequence in self._rows if sequence)
 
     @property
     def kv_capacity(self) -> int:
@@ -133,8 +134,8 @@ class Engine:
     def step(self) -> list[StepOutput]:
         """Admit the oldest waiting request if a row is free, else take every live row one step further.
 
-        Raises RequestFailed where a request cannot be admitted; the engine is then as if it had never come. Any other
-        exception leaves the engine broken.
+        Raises RequestFailed where a request cannot be admitted; its row is then free again. Any other exception leaves
+        the engine broken.
         """
         if self._waiting and None in self._rows:
             request, row = self._waiting.pop(next(iter(self._waiting))), self._rows.index(None)
@@ -165,38 +166,40 @@ class Engine:
         begun = time.perf_counter()
         batch = self._live_batch()
         gammas = self._gammas(batch)
+        limits = _limits(batch, gammas)
         with self.counters.timed("draft"):
-            draft = self._propose(batch, gammas)
+            draft = self.drafter.propose(batch, limits) if any(limits) else Draft.none(batch)
         if self._preparing is not None:
             with self.counters.timed("prepare"):
                 self._preparing.prepare(batch, draft)
             self.counters.count_ready(draft.ready)
         with self.counters.timed("verify"):
-            tokens, view = self._verification_input(batch, draft)
-            forward = self.target.forward(tokens, view, logits=tokens.shape[1], taps=self.drafter.needs_hidden)
+            entered, view = self._verification_input(batch, draft)
+            forward = self.target.forward(entered, view, logits=entered.shape[1], taps=self.drafter.needs_hidden)
             self.counters.count_pass(self.target.read_bytes + sum(batch.lengths()) * self.cache.bytes_per_token)
         with self.counters.timed("accept"):
             verified = self._verifier.verify(batch, forward.logits, draft)
-            drafted = draft.lengths()
+            lengths = draft.lengths()
             if verified.path is not None:
-                draft, forward = self._straighten(batch, draft, forward, verified.path)
-            results = torch.stack([drafted, verified.accepted, verified.next_token], 1)
+                draft, forward = self._keep_branch(batch, draft, forward, verified.path)
+            results = torch.stack([lengths, verified.accepted, verified.next_token], 1)
             # One read for the whole batch: every read makes the host wait for a GPU.
             read = torch.cat([results, draft.tokens], 1).tolist()
-            self.drafter.observe(batch, [row[1] for row in read], forward.hidden)
-        self._tell_policy(batch, gammas, read, time.perf_counter() - begun)
+            drafted_counts, kept_counts = [counts[0] for counts in read], [counts[1] for counts in read]
+            self.drafter.observe(batch, kept_counts, forward.hidden)
+        self._tell_policy(batch, limits, drafted_counts, kept_counts, time.perf_counter() - begun)
         outputs = []
-        for row, (proposed, kept, next_token, *proposal) in enumerate(read):
+        for row, (drafted, kept, next_token, *tokens) in enumerate(read):
             if batch.sequences[row] is not None:
-                emitted, gamma = [*proposal[:kept], next_token], None if self.policy is None else gammas[row]
-                outputs.append(self._emit(row, emitted, forward.logits[row], proposed, kept, gamma))
+                emitted, gamma = [*tokens[:kept], next_token], None if self.policy is None else gammas[row]
+                outputs.append(self._emit(row, emitted, forward.logits[row], drafted, kept, gamma))
         return outputs
 
     def _live_batch(self) -> Batch:
         """The rows up to the highest live one; made anew when a request comes or goes."""
         if self._batch is None:
             highest = max(row for row, sequence in enumerate(self._rows) if sequence is not None)
-            self._batch = Batch.of(self._rows[: highest + 1], self._draft_stream, self.target.device)
+            self._batch = Batch.of(self._rows[: highest + 1], self._draft_stream, self._batch_device)
         return self._batch
 
     def _gammas(self, batch: Batch) -> list[int]:
@@ -206,22 +209,18 @@ class Engine:
         chosen = iter(self.policy.choose([s.request.id for s in batch.sequences if s is not None]))
         return [0 if s is None else next(chosen) for s in batch.sequences]
 
-    def _propose(self, batch: Batch, gammas: Sequence[int]) -> Draft:
-        limits = _limits(batch, gammas)
-        return self.drafter.propose(batch, limits) if any(limits) else Draft.none(batch)
-
-    def _tell_policy(self, batch: Batch, gammas: Sequence[int], read: Sequence[list[int]], seconds: float) -> None:
-        # read: per row, tokens drafted and accepted come first. Sequences have not been given their tokens yet.
+    def _tell_policy(
+        self, batch: Batch, limits: Sequence[int], drafted: Sequence[int], accepted: Sequence[int], seconds: float
+    ) -> None:
         if self.policy is None:
             return
         live = [row for row, sequence in enumerate(batch.sequences) if sequence is not None]
-        limits = _limits(batch, gammas)
         self.policy.observe(
             Step(
                 sessions=[s.request.id for s in batch.sequences if s is not None],
                 asked=[limits[row] for row in live],
-                drafted=[read[row][0] for row in live],
-                accepted=[read[row][1] for row in live],
+                drafted=[drafted[row] for row in live],
+                accepted=[accepted[row] for row in live],
                 seconds=seconds,
             )
         )
@@ -234,14 +233,14 @@ class Engine:
         if draft.tree is not None:
             positions, branches = at + draft.tree.depths, Branches(slots, draft.tree.ancestors)
         used = max(batch.lengths()) + draft.width
-        view = self.cache.at(slice(0, batch.size), slots, positions, used, branches)
+        view = self.cache.enter(slice(0, batch.size), slots, positions, used, branches)
         return torch.cat([newest, draft.tokens.clamp_min(0)], 1), view
 
-    def _straighten(self, batch: Batch, draft: Draft, forward: Forward, path: Tensor) -> tuple[Draft, Forward]:
+    def _keep_branch(self, batch: Batch, draft: Draft, forward: Forward, path: Tensor) -> tuple[Draft, Forward]:
         """Of a draft that branched the branch that was kept, as if it had been a chain: what comes after this sees no
         tree any more. path [B, depth], columns of the tree"""
         root = torch.tensor(batch.lengths(), dtype=torch.int64, device=path.device) - 1
-        self.cache.keep(slice(0, batch.size), root, path, draft.width)
+        self.cache.keep_branch(slice(0, batch.size), root, path, draft.width)
         columns, row = pad(path, (1, 0)), torch.arange(batch.size, device=path.device)[:, None]
         hidden = None if forward.hidden is None else forward.hidden[row, columns]
         return Draft(draft.tokens.gather(1, path - 1)), Forward(forward.logits[row, columns], hidden)

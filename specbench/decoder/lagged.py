@@ -8,7 +8,7 @@ Nothing is under way when a request enters a row.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from specbench.decoder.batch import Batch
 from specbench.decoder.counters import Phase
-from specbench.decoder.device_step import DeviceStep, Rows
+from specbench.decoder.device_step import DeviceStep, Parts, Rows
 from specbench.decoder.drafters.base import Drafter
 from specbench.decoder.drafters.on_device import on_device
 from specbench.decoder.engine import Engine
@@ -33,14 +33,11 @@ LAGGED = ("off", "auto", "on")
 _SPAN = 256
 """Slots that attention in PyTorch reads at least: for texts no longer than this one step does."""
 
-Parts = Mapping[Phase, Callable[[], None]]
-"""Of a step, in order: what does the work of each, or has it done by the device."""
-
 
 def obstacle(drafter: Drafter, verification: Verification, policy: GammaPolicy | None) -> str | None:
     """Why a step cannot run on the device as a whole; None where it can."""
     if policy is not None:
-        return f"{policy} sets gamma by what the steps before gave"
+        return f"{policy} sets gamma step by step"
     if verification == "block":
         return "block verification draws by the length of the text"
     return None if on_device(drafter, rows=0, gamma=0) else f"method {drafter.name} drafts on the host, or a tree"
@@ -67,11 +64,15 @@ class LaggedEngine(Engine):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        why = obstacle(self.drafter, self.verification, self.policy)
-        drafter = on_device(self.drafter, self.max_batch_size, self.gamma)
-        if why is not None or drafter is None:
+        if why := obstacle(self.drafter, self.verification, self.policy):
             raise ValueError(f"a step cannot run on the device as a whole: {why}. Leave --lagged out.")
+        drafter = on_device(self.drafter, self.max_batch_size, self.gamma)
+        assert drafter is not None
         device = self.target.device
+        # What the host must know of a batch is whose its rows are; the rest is in `Rows`.
+        self._batch_device = torch.device("cpu")
+        # The kernels find by positions what a query sees, but heads do not run on them.
+        self._sees_all = self.target.on_kernels and not drafter.taps
         self._on_device, self._state = drafter, Rows(self.max_batch_size, drafter.width, device)
         self._make = partial(DeviceStep, self.target, self.cache, drafter, self._verifier, self._state, self.gamma)
         self._steps: dict[Hashable, tuple[DeviceStep, Parts]] = {}
@@ -79,7 +80,12 @@ class LaggedEngine(Engine):
         self._capture: Callable[..., Any] | None = capture if self._is_cuda else None
         self._mark: Callable[[], Any] = partial(torch.cuda.Event, enable_timing=True) if self._is_cuda else _HostMark
         self._flight: _Flight | None = None
-        self._over: Any = None  # the last mark of the step before the one that is under way
+        self._last_mark: Any = None  # of the step before the one that is under way
+
+    @property
+    def has_work(self) -> bool:
+        """Also while a step is under way whose requests have all ended."""
+        return super().has_work or self._flight is not None
 
     @torch.inference_mode()
     def step(self) -> list[StepOutput]:
@@ -129,7 +135,8 @@ class LaggedEngine(Engine):
         """A step for the rows of this batch, made when its like first comes."""
         size = min(_bucket(batch.size), self.max_batch_size)
         under_way = 0 if self._flight is None else self.gamma + 1
-        longest = min(max(_SPAN, _power_of_two(max(batch.lengths()) + under_way)), self.cache.slots)
+        span = max(_SPAN, _power_of_two(max(batch.lengths()) + under_way))
+        longest = self.cache.slots if self._sees_all else min(span, self.cache.slots)
         warp = replace(batch.warp, max_top_k=_power_of_two(batch.warp.max_top_k))
         key = (size, longest, warp.all_greedy, warp.max_top_k, warp.any_top_p)
         if key not in self._steps:
@@ -143,7 +150,7 @@ class LaggedEngine(Engine):
             return step.parts
         # Rows without room stay as they are, so the work that is done here, to no end, leaves no trace.
         room = self._state.room.clone()
-        graphs: dict[Phase, Callable[[], None]] = {}
+        graphs: Parts = {}
         self._state.room.zero_()
         for phase, part in step.parts.items():
             graphs[phase], _ = self._capture(part)
@@ -167,22 +174,15 @@ class LaggedEngine(Engine):
     def _count(self, landing: _Flight) -> None:
         """By the device's clock the parts of a step, and how long it waited for the host before."""
         counters, marks = self.counters, landing.marks
-        if self._over is not None:
-            counters.seconds["host"] += self._over.elapsed_time(marks[0]) / 1e3
+        if self._last_mark is not None:
+            counters.seconds["host"] += self._last_mark.elapsed_time(marks[0]) / 1e3
         for phase, begun, ended in zip(landing.phases, marks, marks[1:], strict=False):
             counters.seconds[phase] += begun.elapsed_time(ended) / 1e3
-        self._over = None if self._flight is None else marks[-1]
+        self._last_mark = None if self._flight is None else marks[-1]
         if self._flight is None:
             counters.idle(time.perf_counter())
         lengths = [1 if s is None else len(s.tokens) for s in landing.sequences]
         counters.count_pass(self.target.read_bytes + sum(lengths) * self.cache.bytes_per_token)
-
-    def _live_batch(self) -> Batch:
-        """On the host, which need not know more than whose the rows are: the rest is in `Rows`."""
-        if self._batch is None:
-            highest = max(row for row, sequence in enumerate(self._rows) if sequence is not None)
-            self._batch = Batch.of(self._rows[: highest + 1], self._draft_stream, torch.device("cpu"))
-        return self._batch
 
 
 class _HostMark:

@@ -24,7 +24,7 @@ class SyntheticAcceptance:
     def __str__(self) -> str:
         return self._text
 
-    def verdict(self, draft: Tensor, seeds: Tensor, positions: Tensor) -> Tensor:
+    def kept(self, draft: Tensor, seeds: Tensor, positions: Tensor) -> Tensor:
         """How many drafted tokens each row keeps, [B] int64; the same for the same seeds and positions.
 
         draft [B, γ] int64, -1 = none · seeds [B] int64 · positions [B, γ+1] int64, as for `verify.rejection`

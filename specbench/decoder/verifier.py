@@ -29,48 +29,50 @@ class Verifier:
 
     def verify(self, batch: Batch, logits: Tensor, draft: Draft) -> Verified:
         """What each row keeps. logits [B, 1 + g, V], the target's after the newest token and each drafted one"""
-        first = torch.tensor(batch.lengths(), dtype=torch.int64, device=batch.device)
-        return self.verify_at(batch, logits, draft, first)
+        next_position = torch.tensor(batch.lengths(), dtype=torch.int64, device=batch.device)
+        return self.verify_at(batch, logits, draft, next_position)
 
-    def verify_at(self, batch: Batch, logits: Tensor, draft: Draft, first: Tensor) -> Verified:
-        """The same. first [B] int64, the position of the token after the newest"""
+    def verify_at(self, batch: Batch, logits: Tensor, draft: Draft, next_position: Tensor) -> Verified:
+        """The same. next_position [B] int64, the position of the token after the newest"""
         if draft.tree is not None:
-            return self._tree(batch, logits, draft.tokens, draft.tree, first)
+            return self._tree(batch, logits, draft.tokens, draft.tree, next_position)
         if batch.warp.all_greedy and self._acceptance is None:
-            return self._greedy(logits, draft.tokens, None)
+            return self._greedy(logits, draft.tokens, None)  # nothing else is launched
         tokens, seeds = draft.tokens, batch.seeds
-        positions = first[:, None] + torch.arange(1 + draft.width, device=batch.device)
-        verdict = None if self._acceptance is None else self._acceptance.verdict(tokens, seeds, positions)
+        positions = next_position[:, None] + torch.arange(1 + draft.width, device=batch.device)
+        imposed = None if self._acceptance is None else self._acceptance.kept(tokens, seeds, positions)
         if batch.warp.all_greedy:
-            return self._greedy(logits, tokens, verdict)
+            return self._greedy(logits, tokens, imposed)
         if self._verification == "rejection":
-            return self._rejection(batch, logits, draft, positions, verdict)
+            return self._rejection(batch, logits, draft, positions, imposed)
         p = warp(logits, batch.warp)
         match self._verification:
             case "block":
-                return verify.block(p, draft.probs, tokens, seeds, positions, verdict)
+                return verify.block(p, draft.probs, tokens, seeds, positions, imposed)
             case "coupled":
-                return verify.coupled(p, tokens, seeds, positions, verdict)
+                return verify.coupled(p, tokens, seeds, positions, imposed)
             case "typical":
-                return verify.typical(p, tokens, seeds, positions, verdict)
+                return verify.typical(p, tokens, seeds, positions, imposed)
 
-    def _greedy(self, logits: Tensor, tokens: Tensor, verdict: Tensor | None) -> Verified:
-        return verify.greedy(logits.argmax(-1), tokens, verdict)
+    # From logits, as `KernelVerifier` does these two; the others begin with probabilities.
+
+    def _greedy(self, logits: Tensor, tokens: Tensor, imposed: Tensor | None) -> Verified:
+        return verify.greedy(logits.argmax(-1), tokens, imposed)
 
     def _rejection(
-        self, batch: Batch, logits: Tensor, draft: Draft, positions: Tensor, verdict: Tensor | None
+        self, batch: Batch, logits: Tensor, draft: Draft, positions: Tensor, imposed: Tensor | None
     ) -> Verified:
         p = warp(logits, batch.warp)
-        return verify.rejection(p, draft.probs, draft.tokens, batch.seeds, positions, verdict)
+        return verify.rejection(p, draft.probs, draft.tokens, batch.seeds, positions, imposed)
 
-    def _tree(self, batch: Batch, logits: Tensor, tokens: Tensor, tree: Tree, first: Tensor) -> Verified:
+    def _tree(self, batch: Batch, logits: Tensor, tokens: Tensor, tree: Tree, next_position: Tensor) -> Verified:
         if batch.warp.all_greedy:
             return verify_tree.greedy(logits.argmax(-1), tokens, tree)
         p = warp(logits, batch.warp)
         if self._verification == "typical":
-            return verify_tree.typical(p, tokens, tree, batch.seeds, first)
+            return verify_tree.typical(p, tokens, tree, batch.seeds, next_position)
         stream = noise.TARGET if self._verification == "coupled" else noise.RESIDUAL
-        return verify_tree.sampled(p, tokens, tree, batch.seeds, first, stream)
+        return verify_tree.sampled(p, tokens, tree, batch.seeds, next_position, stream)
 
 
 def verifier_for(verification: Verification, acceptance: SyntheticAcceptance | None, *, on_kernels: bool) -> Verifier:

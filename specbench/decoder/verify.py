@@ -4,7 +4,7 @@ Four exact verifiers (greedy, rejection, block, coupled): what they emit is dist
 `typical`, which is not. Each takes drafts of ragged length (a row's first -1 ends its draft) and gamma = 0, which is
 plain decoding. None makes the host wait for a GPU. `verify_tree.py` has those of drafts that branch.
 
-Each can be given a `verdict` [B] int64, how many drafted tokens each row keeps (at most as many as it has): it does all
+Each can be given `imposed` [B] int64, how many drafted tokens each row keeps (at most as many as it has): it does all
 of its work and goes by that (`synthetic.py`). What it emits is then not the target's.
 """
 
@@ -37,18 +37,18 @@ class Verified:
     path: Tensor | None = None
 
 
-def greedy(target: Tensor, draft: Tensor, verdict: Tensor | None = None) -> Verified:
+def greedy(target: Tensor, draft: Tensor, imposed: Tensor | None = None) -> Verified:
     """Keep the longest prefix of the draft that the target would have chosen itself; go on with the target's choice.
 
     target [B, γ+1] int64, the target's token at every position · draft [B, γ] int64, -1 = none
     """
     accepted = leading(draft == target[:, :-1])
-    accepted = accepted if verdict is None else verdict
+    accepted = accepted if imposed is None else imposed
     return Verified(accepted, target.gather(1, accepted[:, None])[:, 0])
 
 
 def rejection(
-    p: Tensor, q: Tensor | None, draft: Tensor, seeds: Tensor, positions: Tensor, verdict: Tensor | None = None
+    p: Tensor, q: Tensor | None, draft: Tensor, seeds: Tensor, positions: Tensor, imposed: Tensor | None = None
 ) -> Verified:
     """Exact speculative sampling (Leviathan et al., 2023, Algorithm 1; correctness in Appendix A.1).
 
@@ -67,7 +67,7 @@ def rejection(
     if q is not None:
         u = u * q.gather(2, drafted)[:, :, 0]  # u < p / q without the division, which fails where q = 0
     accepted = leading((u < p_drafted) & (draft >= 0))
-    accepted = accepted if verdict is None else verdict
+    accepted = accepted if imposed is None else imposed
 
     target = p[rows, accepted]
     rejected = pad(draft, (0, 1), value=-1)[rows, accepted][:, None]  # -1 where nothing was
@@ -82,7 +82,7 @@ def rejection(
 
 
 def block(
-    p: Tensor, q: Tensor | None, draft: Tensor, seeds: Tensor, positions: Tensor, verdict: Tensor | None = None
+    p: Tensor, q: Tensor | None, draft: Tensor, seeds: Tensor, positions: Tensor, imposed: Tensor | None = None
 ) -> Verified:
     """Exact, and on average keeps at least as much as `rejection`: the draft is judged as a whole (Sun et al., 2024,
     "Block verification accelerates speculative decoding", Algorithm 2).
@@ -114,7 +114,7 @@ def block(
     # One uniform number for all tests of a step. One per place would be used again where a later step tests there.
     u = noise.uniform(seeds, positions[:, :1], noise.ACCEPT)
     accepted = (u < 1 - (1 - h).flip(1).cumprod(1).flip(1)).sum(1)
-    accepted = accepted if verdict is None else verdict
+    accepted = accepted if imposed is None else imposed
 
     residual = excess[rows, accepted.clamp_max(gamma - 1)]
     has_residual = goes_on[rows, accepted][:, None] & (residual.sum(1, keepdim=True) > 0)
@@ -122,7 +122,7 @@ def block(
     return Verified(accepted, draw(residual.where(has_residual, p[rows, accepted]), e))
 
 
-def coupled(p: Tensor, draft: Tensor, seeds: Tensor, positions: Tensor, verdict: Tensor | None = None) -> Verified:
+def coupled(p: Tensor, draft: Tensor, seeds: Tensor, positions: Tensor, imposed: Tensor | None = None) -> Verified:
     """Speculative sampling that emits the same tokens for a seed under every drafter and gamma, plain decoding too.
 
     p [B, γ+1, V] target probabilities after warping · draft [B, γ] int64, -1 = none · seeds [B] int64 ·
@@ -133,17 +133,17 @@ def coupled(p: Tensor, draft: Tensor, seeds: Tensor, positions: Tensor, verdict:
     probability between (1 - TV) / (1 + TV) and 1 - TV, TV the total variation between p and q (Daliri et al., 2024,
     "Coupling without communication and drafter-invariant speculative decoding"); `rejection` reaches 1 - TV.
     """
-    return greedy(draw(p, noise.exponential(seeds, positions, noise.TARGET, p.shape[2])), draft, verdict)
+    return greedy(draw(p, noise.exponential(seeds, positions, noise.TARGET, p.shape[2])), draft, imposed)
 
 
-def typical(p: Tensor, draft: Tensor, seeds: Tensor, positions: Tensor, verdict: Tensor | None = None) -> Verified:
+def typical(p: Tensor, draft: Tensor, seeds: Tensor, positions: Tensor, imposed: Tensor | None = None) -> Verified:
     """Not exact: keeps drafted tokens that are likely enough, in other proportions than the target's (`is_typical`).
 
     Arguments as for `coupled`. After the tokens kept comes a draw from p. Under temperature 0 it is `greedy`.
     """
     rows = torch.arange(draft.shape[0], device=draft.device)
     accepted = leading(is_typical(p[:, :-1], draft))
-    accepted = accepted if verdict is None else verdict
+    accepted = accepted if imposed is None else imposed
     e = noise.exponential(seeds, positions.gather(1, accepted[:, None]), noise.RESIDUAL, p.shape[2])[:, 0]
     return Verified(accepted, draw(p[rows, accepted], e))
 

@@ -73,7 +73,7 @@ class _Grid:
     def left(self, measurements: Sequence[Measurement]) -> Mapping[int, int]:
         """How many visits of a cell the plan has left, by the cell's index; of cells of which none has failed."""
         taken, failed = {m.id for m in measurements}, {m.cell for m in measurements if m.status == "failed"}
-        visits = {(m.cell, m.launch) for m in self.sweep.plan.measurements if m.id not in taken}
+        visits = {(m.cell, m.replicate) for m in self.sweep.plan.measurements if m.id not in taken}
         counts = Counter(cell for cell, _ in visits if cell not in failed)
         return {i: counts[cell] for i, cell in enumerate(self.cells) if counts[cell]}
 

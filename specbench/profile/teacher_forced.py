@@ -68,7 +68,7 @@ def _greedy(model: Llama, tokens: Sequence[int]) -> list[int]:
         chunk = torch.tensor([tokens[start : start + CHUNK]], dtype=torch.int64, device=model.device)
         end = start + chunk.shape[1]
         positions = torch.arange(start, end, device=model.device)[None]
-        view = cache.at(slice(0, 1), positions, positions, used=end)
+        view = cache.enter(slice(0, 1), positions, positions, used=end)
         best = model.forward(chunk, view, logits=chunk.shape[1]).logits[0].argmax(-1)
         chosen += (best if model.token_ids is None else model.token_ids[best]).tolist()
     return chosen

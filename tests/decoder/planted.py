@@ -38,7 +38,7 @@ def textbook(
     draft: Tensor,
     seeds: Tensor,
     positions: Tensor,
-    verdict: Tensor | None = None,
+    imposed: Tensor | None = None,
     keeps: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda u, p, q: u * q < p,
     residual: Callable[[Tensor, Tensor], Tensor] = lambda p, q: (p - q).clamp_min(0),
     bonus: Callable[[Tensor, Tensor], Tensor] = lambda p, q: p,

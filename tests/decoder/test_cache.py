@@ -25,7 +25,7 @@ def cache(config: ModelConfig) -> KVCache:
 
 def visible(cache: KVCache, rows: slice, slots: list[list[int]], positions: list[list[int]], used: int) -> torch.Tensor:
     """[B, w, used]: what each new token's first query head sees."""
-    view = cache.at(rows, torch.tensor(slots), torch.tensor(positions), used)
+    view = cache.enter(rows, torch.tensor(slots), torch.tensor(positions), used)
     return view.mask[:, 0, :: view.mask.shape[2] // len(slots[0])] == 0
 
 
@@ -55,7 +55,7 @@ def test_rows_do_not_see_each_other_nor_a_cleared_past(cache: KVCache) -> None:
 
 
 def test_keys_and_values_land_in_the_slots_of_their_row(cache: KVCache, config: ModelConfig) -> None:
-    view = cache.at(slice(1, 3), torch.tensor([[4, 6], [0, 2]]), torch.tensor([[0, 1], [0, 1]]), used=7)
+    view = cache.enter(slice(1, 3), torch.tensor([[4, 6], [0, 2]]), torch.tensor([[0, 1], [0, 1]]), used=7)
     width = 2 * config.num_kv_heads * config.head_dim
     new = torch.arange(4.0)[:, None] * 1000 + torch.arange(float(width))
     view.write(2, new)
@@ -76,17 +76,17 @@ def test_a_node_of_a_tree_sees_the_text_and_its_ancestors_and_no_sibling(cache: 
     # Behind root 3 of each row two branches: 4 and 5 side by side, 6 below 5.
     slots, positions = torch.tensor([[3, 4, 5, 6]] * 2), torch.tensor([[3, 4, 4, 5]] * 2)
     seen = torch.tensor([[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 1, 1]], dtype=torch.bool).expand(2, -1, -1)
-    mask = cache.at(slice(0, 2), slots, positions, 7, Branches(slots, seen)).mask
+    mask = cache.enter(slice(0, 2), slots, positions, 7, Branches(slots, seen)).mask
     ours = [row.nonzero().flatten().tolist() for row in mask[1, 0, :: mask.shape[2] // 4] == 0]
     assert ours == [[0, 1, 2, 3], [0, 1, 2, 3, 4], [0, 1, 2, 3, 5], [0, 1, 2, 3, 5, 6]]
 
 
 def test_the_branch_that_is_kept_stands_behind_the_text_as_a_chain_would(cache: KVCache) -> None:
     slots, positions = torch.tensor([[3, 4, 5, 6, 7]] * 2), torch.tensor([[3, 4, 4, 5, 6]] * 2)
-    cache.at(slice(0, 2), slots, positions, 8, Branches(slots, torch.ones(2, 5, 5, dtype=torch.bool)))
+    cache.enter(slice(0, 2), slots, positions, 8, Branches(slots, torch.ones(2, 5, 5, dtype=torch.bool)))
     cache.entries[:, :2] = torch.arange(float(cache.slots))[:, None, None, None]
     # Row 0 keeps 5 and 6; row 1 nothing.
-    cache.keep(slice(0, 2), torch.tensor([3, 3]), torch.tensor([[2, 3, 3], [1, 2, 3]]), width=4)
+    cache.keep_branch(slice(0, 2), torch.tensor([3, 3]), torch.tensor([[2, 3, 3], [1, 2, 3]]), width=4)
     assert cache.entries[0, :2, 3:8, 0, 0, 0].tolist() == [[3, 5, 6, 6, 7], [3, 4, 5, 6, 7]]
     # What is left of the tree lies after every query: one at position 6 sees 0..6.
     assert cache.positions[:2, 3:8].tolist() == [[3, 4, 5, 6, 7]] * 2

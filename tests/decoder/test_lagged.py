@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 from asking import GREEDY, MAX_TOKENS, PROMPTS, SAMPLED, requests
 from driving import assert_cache_is_a_fresh_prefill, run
 from hypothesis import HealthCheck, given, settings
@@ -31,10 +30,14 @@ def counted(engine: Engine) -> tuple[Any, ...]:
     return c.steps, c.drafts, c.drafted, c.accepted, c.accepted_at, c.generated
 
 
-def assert_alike(make: Make, method: str, gamma: int, asked: list[Request], **how: Any) -> LaggedEngine:
+def assert_alike(
+    make: Make, method: str, gamma: int, asked: list[Request], *, captured: bool = False, **how: Any
+) -> LaggedEngine:
     """Every step of every request is the ordinary engine's, and so is what was counted."""
     led, lagged = make(method, gamma, **how), make(method, gamma, lagged="on", **how)
     assert isinstance(lagged, LaggedEngine)
+    if captured:
+        lagged._capture = capture
     assert run(lagged, asked) == run(led, asked)
     assert counted(lagged) == counted(led)
     assert led.counters.drafted > 0 or method == "none"
@@ -55,11 +58,12 @@ def test_steps_are_those_of_the_ordinary_engine(
     assert_alike(engine, method, gamma, requests(*params), max_batch_size=batch_size)
 
 
+@pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize(
     "how", [{"verification": "coupled"}, {"verification": "typical"}, {"acceptance": "synthetic:0.7"}]
 )
-def test_other_verdicts_are_the_same_too(engine: Make, how: dict[str, Any]) -> None:
-    assert_alike(engine, "pruned", 3, requests(GREEDY, SAMPLED), max_batch_size=3, **how)
+def test_other_verdicts_are_the_same_too(engine: Make, how: dict[str, Any], captured: bool) -> None:
+    assert_alike(engine, "pruned", 3, requests(GREEDY, SAMPLED), captured=captured, max_batch_size=3, **how)
 
 
 @pytest.mark.parametrize("method", ["none", "pruned"])
@@ -105,7 +109,8 @@ def test_a_stop_token_cuts_what_comes_after_it_and_the_step_that_ran_on(engine: 
     whole = [token for step in run(engine(), requests(GREEDY))["1"] for token in step.token_ids]
     stopped = replace(GREEDY, stop_token_ids=(whole[position],))
     lagged = assert_alike(engine, "self", 3, [Request("1", PROMPTS[1], stopped)])
-    assert not lagged.has_work
+    assert lagged._flight is None
+    assert lagged.counters.passes in (lagged.counters.steps, lagged.counters.steps + 1)
     assert run(lagged, [Request("2", PROMPTS[2], GREEDY)]) == run(engine("self", 3), [Request("2", PROMPTS[2], GREEDY)])
 
 
@@ -252,4 +257,3 @@ def test_nothing_is_kept_of_a_request_that_is_gone(engine: Make) -> None:
     run(lagged, requests(GREEDY, SAMPLED))
     state = lagged._state
     assert not any(bool(t.any()) for t in (state.tokens, state.positions, state.room, state.temperature))
-    assert torch.equal(state.room, torch.zeros(2, dtype=torch.int64))

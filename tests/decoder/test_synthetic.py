@@ -26,7 +26,7 @@ ROWS = 40_000
 def verdicts(rates: tuple[float, ...], gamma: int, draft: torch.Tensor | None = None) -> torch.Tensor:
     draft = torch.ones(ROWS, gamma, dtype=torch.int64) if draft is None else draft
     seeds, positions = torch.arange(ROWS), torch.arange(7, 8 + gamma).expand(ROWS, -1)
-    return SyntheticAcceptance(rates, gamma, CPU).verdict(draft, seeds, positions)
+    return SyntheticAcceptance(rates, gamma, CPU).kept(draft, seeds, positions)
 
 
 @given(gamma=st.integers(1, 6), data=st.data())

@@ -15,8 +15,8 @@ from specbench.decoder.drafters.choose import choose
 from specbench.decoder.drafters.unsure import UnsureStop
 from specbench.decoder.models.llama import Llama
 
-Drawn = tuple[Tensor, Tensor, "Tensor | None"]
-"""Of one step of a chain the logits [B, 1, V_d], and what `choose` made of them: tokens [B, 1], probabilities."""
+Drawn = tuple[Tensor, Tensor, Tensor | None]
+"""One step of a chain: logits [B, 1, V_d]; of `choose` the tokens [B, 1], and probabilities [B, 1, V] or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +34,28 @@ class Chain:
     def draft(self, model: Llama, batch: Batch, tokens: Tensor, positions: Tensor, limits: Sequence[int]) -> Draft:
         """tokens, positions [B, w] int64: what the cache does not hold yet of each row, its newest token last"""
         drawn = self.drawn(model, batch, tokens, positions, max(batch.lengths()))
-        return drafted(drawn, limits, self.stop_below, model.token_ids)
+        stop = None if self.stop_below is None else UnsureStop(self.stop_below, limits)
+        return drafted(islice(drawn, max(limits)), limits, stop, model.token_ids)
 
     def drawn(self, model: Llama, batch: Batch, tokens: Tensor, positions: Tensor, longest: int) -> Iterator[Drawn]:
         """The same token after token, without end. longest: no row has more tokens"""
         for step in count():
-            view = self.cache.at(slice(0, batch.size), positions, positions, used=longest + step)
+            view = self.cache.enter(slice(0, batch.size), positions, positions, used=longest + step)
             logits = model.forward(tokens, view, logits=1).logits
             positions = positions[:, -1:] + 1
             tokens, q = choose(batch, logits, positions, self.vocab_size, model.token_ids)
             yield logits, tokens, q
 
 
-def drafted(drawn: Iterable[Drawn], limits: Sequence[int], stop_below: float | None, token_ids: Tensor | None) -> Draft:
-    """A draft of so many tokens per row at most. stop_below: as for `Chain` · token_ids: as for `choose`"""
-    stop = None if stop_below is None else UnsureStop(stop_below, limits)
+def drafted(
+    drawn: Iterable[Drawn],
+    limits: Sequence[int] | Tensor,
+    stop: UnsureStop | None = None,
+    token_ids: Tensor | None = None,
+) -> Draft:
+    """A draft of these steps, each row up to its limit, or to where it stops. token_ids: as for `choose`"""
     chosen, probs = [], []
-    for number, (logits, tokens, q) in enumerate(islice(drawn, max(limits)), start=1):
+    for number, (logits, tokens, q) in enumerate(drawn, start=1):
         chosen.append(tokens)
         if q is not None:
             probs.append(q)

@@ -61,7 +61,9 @@ class DraftModel:
         return self._chain.drawn(self.model, batch, tokens.clamp_max(self._last), positions, longest)
 
     def catch_up(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Enter what a row has missed, all but the last tokens: those and their positions, both [B, w]."""
+        """Run the model over what each row has missed but for the last chunk, which the first pass of a draft enters:
+        its tokens and their positions, both [B, w].
+        """
         lengths = batch.lengths()
         # The newest token is always among them: it is entered again where it was seen, which changes nothing.
         unseen = max(1, *(n - self._seen[row] for row, n in enumerate(lengths) if batch.sequences[row] is not None))
@@ -69,7 +71,7 @@ class DraftModel:
         tokens.clamp_(max=self._last)
         *earlier, (tokens, positions) = zip(*(torch.split(x, CHUNK, 1) for x in (tokens, positions)), strict=True)
         for missed, at in earlier:  # after a long time without a draft
-            self.model.forward(missed, self.cache.at(slice(0, batch.size), at, at, used=max(lengths)), logits=0)
+            self.model.forward(missed, self.cache.enter(slice(0, batch.size), at, at, used=max(lengths)), logits=0)
         return tokens, positions
 
     def saw(self, batch: Batch, drafted: int) -> None:

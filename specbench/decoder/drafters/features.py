@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
+from itertools import count, islice
 from typing import Protocol
 
 import torch
@@ -16,6 +16,7 @@ from specbench.decoder.drafters.base import Draft
 from specbench.decoder.drafters.chain import Drawn, drafted
 from specbench.decoder.drafters.choose import choose
 from specbench.decoder.drafters.growth import begin
+from specbench.decoder.drafters.unsure import UnsureStop
 from specbench.decoder.models.prefill import CHUNK
 from specbench.decoder.request import SequenceState
 from specbench.decoder.tree_shape import TreeShape
@@ -97,7 +98,7 @@ class FeatureDrafter:
             tokens = torch.tensor([following[start : start + CHUNK]], dtype=torch.int64, device=self.head.device)
             end = start + tokens.shape[1]
             positions = torch.arange(start, end, device=self.head.device)[None]
-            view = self._cache.at(slice(row, row + 1), positions, positions, used=end)
+            view = self._cache.enter(slice(row, row + 1), positions, positions, used=end)
             self.head.forward(tokens, self.head.fuse(features[None, start:end]), view)
         self._waiting[row] = [features[-1:]]
 
@@ -106,19 +107,20 @@ class FeatureDrafter:
         chunks = zip(*(torch.split(x, CHUNK, 1) for x in self._verified(batch)), strict=True)
         *earlier, (tokens, positions, features) = chunks
         for missed, at, theirs in earlier:  # after a long time without a draft
-            head.forward(missed, head.fuse(theirs), self._cache.at(slice(0, batch.size), at, at, used=longest - 1))
+            head.forward(missed, head.fuse(theirs), self._cache.enter(slice(0, batch.size), at, at, used=longest - 1))
         hidden = head.fuse(features)
         if self.tree is not None:
             return self._branch(self.tree, batch, tokens, hidden, positions, limits)
         drawn = self.drawn(batch, tokens, hidden, positions, longest)
-        return drafted(drawn, limits, self._stop_below, head.token_ids)
+        stop = None if self._stop_below is None else UnsureStop(self._stop_below, limits)
+        return drafted(islice(drawn, max(limits)), limits, stop, head.token_ids)
 
     def drawn(self, batch: Batch, tokens: Tensor, hidden: Tensor, positions: Tensor, longest: int) -> Iterator[Drawn]:
         """A chain, token after token, without end. tokens, positions [B, w], hidden [B, w, h]: pairs, fused, the newest
         last · longest: no row has more tokens"""
         head = self.head
-        for step in itertools.count():
-            view = self._cache.at(slice(0, batch.size), positions, positions, used=longest - 1 + step)
+        for step in count():
+            view = self._cache.enter(slice(0, batch.size), positions, positions, used=longest - 1 + step)
             logits, hidden = head.forward(tokens, hidden, view)
             tokens, q = choose(batch, logits, positions[:, -1:] + 2, head.config.layer.vocab_size, head.token_ids)
             positions = positions[:, -1:] + 1
@@ -134,7 +136,7 @@ class FeatureDrafter:
         """
         head, rows, used = self.head, slice(0, batch.size), max(batch.lengths()) - 1
         growth = begin(tree, batch.size, batch.device)
-        logits, hidden = head.forward(tokens, hidden, self._cache.at(rows, positions, positions, used))
+        logits, hidden = head.forward(tokens, hidden, self._cache.enter(rows, positions, positions, used))
         root, places = positions[:, -1], positions[:, -1:]
         for depth in range(1, 1 + max(limits)):
             best = logits.float().log_softmax(2).topk(min(growth.breadth, logits.shape[2]))
@@ -145,10 +147,10 @@ class FeatureDrafter:
             count, width = frontier.seen.shape[2], frontier.tokens.shape[1]
             slots = root[:, None] + torch.arange(1, 1 + count, device=batch.device)
             places = (places[:, :1] + 1).expand(-1, width)
-            view = self._cache.at(rows, slots[:, -width:], places, used + count, Branches(slots, frontier.seen))
+            view = self._cache.enter(rows, slots[:, -width:], places, used + count, Branches(slots, frontier.seen))
             own = hidden.gather(1, frontier.parents[:, :, None].expand(-1, -1, hidden.shape[2]))
             logits, hidden = head.forward(frontier.tokens, own, view, last=width)
-        self._cache.straighten(rows, root, tree.width(max(limits)))
+        self._cache.as_chain(rows, root, tree.width(max(limits)))
         return growth.draft(limits)
 
     def observe(self, batch: Batch, accepted: Sequence[int], hidden: Tensor | None) -> None:
@@ -176,8 +178,8 @@ class FeatureDrafter:
         counts = [sum(map(len, features)) for features in waiting]
         width = max(counts)
         newest, at = batch.newest_lists(width)
-        for row, count in enumerate(counts):
-            padding = width - count
+        for row, own in enumerate(counts):
+            padding = width - own
             newest[row][:padding] = [newest[row][padding]] * padding
             at[row][:padding] = [at[row][padding]] * padding
             waiting[row] = [*[waiting[row][0][:1]] * padding, *waiting[row]]

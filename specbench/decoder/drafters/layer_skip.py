@@ -60,7 +60,7 @@ class LayerSkip:
         at = torch.arange(start, end, device=model.device)[None]
         entries = self._cache.entries[:, row, start:end]
         kept = entries.clone()
-        view = self._cache.at(slice(row, row + 1), at, at, used=end)
+        view = self._cache.enter(slice(row, row + 1), at, at, used=end)
         said = model.forward(known[:, :-1], view, logits=WINDOW).logits.argmax(-1)
         entries.copy_(kept)
         return (said == known[:, 1:]).float().mean().item()

@@ -36,8 +36,9 @@ def guesses(gamma: int) -> int:
 class _Prepared:
     """Next drafts of each row, F for as many outcomes.
 
-    lengths: of the rows' texts before the outcome · outcomes: of each row, the number of the draft for so many tokens
-    kept and the one after these · tokens [B, F, g] · probs [B, F, g, V], what they were drawn from, or None
+    lengths: of the rows' texts before the outcome · outcomes: of each row, from (tokens kept, the token after them) to
+    the index along F of the draft that was made for it · tokens [B, F, g] · probs [B, F, g, V], what they were drawn
+    from, or None
     """
 
     lengths: list[int]
@@ -146,7 +147,7 @@ class SSD:
         tokens = torch.cat([newest, draft.tokens.clamp_min(0)], 1)
         positions = torch.cat([at, at[:, -1:] + 1 + torch.arange(draft.width, device=batch.device)], 1)
         used = max(batch.lengths()) + draft.width
-        view = self._drafter.cache.at(slice(0, batch.size), positions, positions, used)
+        view = self._drafter.cache.enter(slice(0, batch.size), positions, positions, used)
         self._drafter.saw(batch, draft.width)
         return self._drafter.model.forward(tokens, view, logits=1 + draft.width).logits
 
@@ -179,13 +180,13 @@ class SSD:
             seen = torch.cat([seen, each == each[:, None]], 1)
             positions = lengths + kept + depth
             branches = Branches(slots, seen.expand(batch.size, -1, -1))
-            view = cache.at(rows, new, positions, max(batch.lengths()) + width + (depth + 1) * len(kept), branches)
+            view = cache.enter(rows, new, positions, max(batch.lengths()) + width + (depth + 1) * len(kept), branches)
             logits = model.forward(tokens, view, logits=len(kept)).logits
             tokens, q = choose(batch, logits, positions + 1, self._vocab_size, model.token_ids)
             drafted.append(tokens)
             if q is not None:
                 probs.append(q)
-        cache.straighten(rows, lengths[:, 0] - 1, width + self._gamma * len(kept))
+        cache.as_chain(rows, lengths[:, 0] - 1, width + self._gamma * len(kept))
         return torch.stack(drafted, 2), torch.stack(probs, 2) if probs else None
 
     def observe(self, batch: Batch, accepted: Sequence[int], hidden: Tensor | None) -> None:

@@ -148,7 +148,7 @@ def _enumerate(target: Llama, prompt: list[int], temperature: float) -> Tensor:
     cache = KVCache(target.config, len(pairs), width, target.dtype, target.device)
     at = torch.arange(width, device=target.device).expand(len(pairs), -1)
     with torch.inference_mode():
-        logits = target.forward(ids, cache.at(slice(0, len(pairs)), at, at, used=width), logits=3).logits
+        logits = target.forward(ids, cache.enter(slice(0, len(pairs)), at, at, used=width), logits=3).logits
     p = (logits.double() / temperature).softmax(-1).cpu().view(vocab, vocab, 3, vocab)
     return p[0, 0, 0][:, None, None] * p[:, 0, 1][:, :, None] * p[:, :, 2]
 

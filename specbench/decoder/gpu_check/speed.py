@@ -49,13 +49,13 @@ def passes(pair: Pair, target: Llama, scale: Scale) -> Iterator[Figure]:
     cache = KVCache(target.config, largest, slots, target.dtype, device)
     for batch_size in scale.batch_sizes:
         held = torch.arange(scale.context, device=device).expand(batch_size, -1)
-        cache.at(slice(0, batch_size), held, held, used=scale.context)
+        cache.enter(slice(0, batch_size), held, held, used=scale.context)
         for gamma in (0, *scale.gammas):
             at = (scale.context + torch.arange(gamma + 1, device=device)).expand(batch_size, -1)
             ids = torch.randint(target.config.vocab_size, at.shape, device=device)
 
             def work(ids: Tensor = ids, at: Tensor = at, rows: int = batch_size, width: int = gamma + 1) -> None:
-                view = cache.at(slice(0, rows), at, at, used=scale.context + width)
+                view = cache.enter(slice(0, rows), at, at, used=scale.context + width)
                 target.forward(ids, view, logits=width)
 
             took = seconds(work, device, repeats=scale.repeats)

@@ -16,7 +16,7 @@ from specbench.decoder.kernels import attention
 from specbench.decoder.kernels.norm import add_norm
 from specbench.decoder.kernels.rotary import rotate_and_write
 from specbench.decoder.kernels.silu import silu_mul
-from specbench.decoder.models.llama import Layer, look_up, project
+from specbench.decoder.models.llama import Layer, attend_cached, project
 
 
 def run_layers(
@@ -46,7 +46,7 @@ def attend(config: ModelConfig, layer: Layer, index: int, x: Tensor, rotation: T
         project(config, layer, x), rotation, entries.flatten(0, 1), view.flat_slots, config.num_heads
     )
     if not kernels.takes(view):
-        return look_up(config, index, queries, view)
+        return attend_cached(config, index, queries, view)
     out = attention.attend(
         queries.view(batch, width, config.num_heads, config.head_dim),
         entries,

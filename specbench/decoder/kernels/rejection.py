@@ -26,7 +26,7 @@ def rejection(
     temperature: Tensor,
     seeds: Tensor,
     positions: Tensor,
-    verdict: Tensor | None = None,
+    imposed: Tensor | None = None,
     warped: bool = False,
     block: int = BLOCK,
 ) -> Verified:
@@ -35,7 +35,7 @@ def rejection(
     logits [B, γ+1, V], contiguous · drawn_from [B, γ, V], contiguous: the logits that each drafted token was drawn from
     at its row's temperature, or where `warped` its probabilities; None = chosen without chance (one-hot) ·
     draft [B, γ] int64, contiguous, -1 = none · temperature [B] float32, 0 is greedy, in the draft too · seeds [B] int64
-    · positions [B, γ+1] int64, contiguous, the absolute position of the token that logits[b, i] predict · verdict [B]
+    · positions [B, γ+1] int64, contiguous, the absolute position of the token that logits[b, i] predict · imposed [B]
     int64, as in `verify`
     """
     batch, gamma = draft.shape
@@ -50,8 +50,8 @@ def rejection(
     accepted, next_token = draft.new_empty(batch), draft.new_empty(batch)
     launch(
         _walk, (batch,), logits, q_rows, p.largest, p.sums, p.tokens, q.largest, q.sums, q.tokens, draft, temperature,
-        seeds, positions, accepted if verdict is None else verdict, accepted, vocab,
-        GIVEN=verdict is not None, SALT=salt(noise.ACCEPT), warps=1, **constants,
+        seeds, positions, accepted if imposed is None else imposed, accepted, vocab,
+        GIVEN=imposed is not None, SALT=salt(noise.ACCEPT), warps=1, **constants,
     )  # fmt: skip
     # Of each block: the first of what is left of p to ring, and the first of p itself, for where nothing is left.
     rings = logits.new_empty(2, batch, p.count, dtype=torch.float32)
@@ -72,12 +72,12 @@ def rejection_twin(
     temperature: Tensor,
     seeds: Tensor,
     positions: Tensor,
-    verdict: Tensor | None = None,
+    imposed: Tensor | None = None,
     warped: bool = False,
 ) -> Verified:
     rows = Warp.stack([SamplingParams(temperature=t) for t in temperature.tolist()], logits.device)
     q = drawn_from if drawn_from is None or warped else warp(drawn_from, rows)
-    return verify.rejection(warp(logits, rows), q, draft, seeds, positions, verdict)
+    return verify.rejection(warp(logits, rows), q, draft, seeds, positions, imposed)
 
 
 @triton.jit
@@ -90,7 +90,7 @@ def _probability(score, token, best, choice, total, temperature):
 @triton.jit
 def _walk(
     logits, q_rows, p_largest, p_sums, p_tokens, q_largest, q_sums, q_tokens, draft, temperatures, seeds, positions,
-    verdict, accepted, vocab,
+    imposed, accepted, vocab,
     GAMMA: tl.constexpr, COUNT: tl.constexpr, SPAN: tl.constexpr, SAMPLED: tl.constexpr, WARPED: tl.constexpr,
     GIVEN: tl.constexpr, SALT: tl.constexpr,
 ):  # fmt: skip
@@ -115,7 +115,7 @@ def _walk(
             u = u * q
         kept += ((kept == i) & (token >= 0) & (u < p)).to(tl.int32)
     if GIVEN:
-        kept = tl.load(verdict + b).to(tl.int32)
+        kept = tl.load(imposed + b).to(tl.int32)
     tl.store(accepted + b, kept.to(tl.int64))
 
 

@@ -15,15 +15,15 @@ from specbench.decoder.verify import Verified
 class KernelVerifier(Verifier):
     """As `Verifier`."""
 
-    def _greedy(self, logits: Tensor, tokens: Tensor, verdict: Tensor | None) -> Verified:
-        return greedy(logits.contiguous(), tokens.contiguous(), verdict)
+    def _greedy(self, logits: Tensor, tokens: Tensor, imposed: Tensor | None) -> Verified:
+        return greedy(logits.contiguous(), tokens.contiguous(), imposed)
 
     def _rejection(
-        self, batch: Batch, logits: Tensor, draft: Draft, positions: Tensor, verdict: Tensor | None
+        self, batch: Batch, logits: Tensor, draft: Draft, positions: Tensor, imposed: Tensor | None
     ) -> Verified:
         rows, probs = batch.warp, draft.probs
         if rows.max_top_k > 0 or rows.any_top_p:
-            return super()._rejection(batch, logits, draft, positions, verdict)
+            return super()._rejection(batch, logits, draft, positions, imposed)
         return rejection(
             logits.contiguous(),
             None if probs is None else probs.contiguous(),
@@ -31,6 +31,6 @@ class KernelVerifier(Verifier):
             rows.temperature,
             batch.seeds,
             positions,
-            verdict,
+            imposed,
             warped=True,
         )

@@ -195,7 +195,7 @@ def attend(config: ModelConfig, layer: Layer, index: int, x: Tensor, rotation: T
     heads = project(config, layer, x)
     rotate(heads[:, : config.num_heads + config.num_kv_heads], rotation)
     view.write(index, heads[:, config.num_heads :].flatten(1))
-    return look_up(config, index, heads[:, : config.num_heads], view)
+    return attend_cached(config, index, heads[:, : config.num_heads], view)
 
 
 def project(config: ModelConfig, layer: Layer, x: Tensor) -> Tensor:
@@ -209,7 +209,7 @@ def project(config: ModelConfig, layer: Layer, x: Tensor) -> Tensor:
     return heads
 
 
-def look_up(config: ModelConfig, index: int, queries: Tensor, view: CacheView) -> Tensor:
+def attend_cached(config: ModelConfig, index: int, queries: Tensor, view: CacheView) -> Tensor:
     """Attention over layer `index` of the cache: turned queries [B * w, heads, D] -> [B * w, heads * D]"""
     batch, width = view.positions.shape
     # The heads of a group become rows of one query matrix: PyTorch's grouped attention (`enable_gqa`) copies the

@@ -26,7 +26,7 @@ def prefill(
         chunk = torch.tensor([tokens[start : start + CHUNK]], dtype=torch.int64, device=model.device)
         end = start + chunk.shape[1]
         positions = torch.arange(start, end, device=model.device)[None]
-        view = cache.at(slice(row, row + 1), positions, positions, used=end)
+        view = cache.enter(slice(row, row + 1), positions, positions, used=end)
         forward = model.forward(chunk, view, logits if end == len(tokens) else 0, taps)
         hidden.append(forward.hidden)
     taken = [h for h in hidden if h is not None]

@@ -46,7 +46,7 @@ def test_a_skipped_layer_is_a_layer_that_is_not_there(engine: Callable[..., Engi
     ids = torch.tensor([[5, 6, 7, 8, 5, 6]])
     at = torch.arange(6)[None]
     with torch.inference_mode():
-        view = engine(max_batch_size=1).cache.at(slice(0, 1), at, at, used=6)
+        view = engine(max_batch_size=1).cache.enter(slice(0, 1), at, at, used=6)
         ours = thinned.forward(ids, view, logits=6).logits
         theirs = LlamaForCausalLM.from_pretrained(pruned)(ids).logits
     torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)

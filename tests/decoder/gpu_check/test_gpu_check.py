@@ -160,7 +160,7 @@ def test_a_sampler_that_accepts_everything_is_found(monkeypatch: pytest.MonkeyPa
 def test_a_wrong_token_is_no_near_tie(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
     honest = verify.greedy
 
-    def keeps_one_more(target: torch.Tensor, draft: torch.Tensor, verdict: torch.Tensor | None = None) -> Verified:
+    def keeps_one_more(target: torch.Tensor, draft: torch.Tensor, imposed: torch.Tensor | None = None) -> Verified:
         verified = honest(target, draft)
         more = (verified.accepted + 1).clamp_max((draft >= 0).sum(1))
         return honest(target, draft, more)

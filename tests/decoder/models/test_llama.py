@@ -84,7 +84,7 @@ def test_logits_and_hidden_states_are_those_of_transformers(reference: PreTraine
     tokens = torch.randint(0, 96, (1, 40), generator=torch.Generator().manual_seed(2))
     expected = reference(tokens, output_hidden_states=True)
     positions = torch.arange(40)[None]
-    view = cache_for(model).at(slice(0, 1), positions, positions, used=40)
+    view = cache_for(model).enter(slice(0, 1), positions, positions, used=40)
     forward = model.forward(tokens, view, logits=40, taps=(0, 2, 3))
     torch.testing.assert_close(forward.logits, expected.logits, atol=2e-4, rtol=1e-4)
     assert forward.hidden is not None

@@ -40,7 +40,9 @@ def obstacle(drafter: Drafter, verification: Verification, policy: GammaPolicy |
         return f"{policy} sets gamma step by step"
     if verification == "block":
         return "block verification draws by the length of the text"
-    return None if on_device(drafter, rows=0, gamma=0) else f"method {drafter.name} drafts on the host, or a tree"
+    if on_device(drafter, rows=0, gamma=0) is None:
+        return f"method {drafter.name} drafts on the host here, as trees and draft models of another vocabulary need"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def test_steps_are_those_that_the_host_leads(
 
 
 def test_a_head_that_drafts_trees_needs_the_host(make: Callable[..., Engine]) -> None:
-    with pytest.raises(ValueError, match="method eagle3 drafts on the host, or a tree"):
+    with pytest.raises(ValueError, match="method eagle3 drafts on the host here, as trees"):
         make("eagle3", 3, tree=parse_tree("2x4"), lagged="on")
 
 

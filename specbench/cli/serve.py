@@ -121,7 +121,10 @@ def serve(
                 verification=verification,
                 threads=threads,
                 options=EngineOptions(
-                    quantization=quantization, engine_args=(f"--kernels={kernels}", f"--lagged={lagged}")
+                    quantization=quantization,
+                    engine_args=tuple(
+                        f"--{name}={use}" for name, use in (("kernels", kernels), ("lagged", lagged)) if use != "off"
+                    ),
                 ),
             )
         )

@@ -34,6 +34,7 @@ def said(shown: Look, grid: Sequence[Point], found: Calibrated | None, confidenc
         f"{_ENDS[shown.reason]} after {far}.",
         f"Best, sure to {confidence:.0%} and more: {_named(settled, grid)}." if settled else "",
         f"Not sure to {confidence:.0%}: {_named(unsure, grid)}." if unsure else "",
+        "More --replicates or a lower --confidence may." if shown.reason == "out of reach" else "",
         f"In parentheses: the probability that no other arm is faster by more than {WORTHWHILE - 1:.0%}.",
         "What was not measured is predicted, and no verdict rests on it." if measured < len(grid) else "",
     )

@@ -21,7 +21,7 @@ import numpy as np
 from held_out_cells import SEED, at_random, chosen, judge
 from scipy.stats import t as student
 
-from specbench.planning.cells import AT_ONCE, Observation, Point, arms
+from specbench.planning.cells import Observation, Point, arms, drafts_at_once
 from specbench.planning.machine import UNKNOWN
 from specbench.planning.parameters import Model
 from specbench.planning.shape import ModelShape
@@ -74,7 +74,7 @@ def drafted_shares(cells: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """By method, tokens drafted per step over gamma."""
     found = defaultdict(list)
     for c in cells:
-        if c["method"] in AT_ONCE:
+        if drafts_at_once(c["method"]):
             found[c["method"]].append((c["mean_acceptance_length"] - 1) / c["draft_acceptance_rate"] / c["gamma"])
     return {method: float(np.mean(shares)) for method, shares in found.items()}
 

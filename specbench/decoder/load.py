@@ -125,16 +125,20 @@ def load_engine(
 
 
 def resolve_device(name: str) -> torch.device:
-    """Raises ValueError for what is no device, and for a GPU that is not here."""
+    """A GPU has its number, which what `set_device` is given needs. Raises ValueError for what is no device, and for a
+    GPU that is not here.
+    """
     try:
         device = torch.device(name)
     except RuntimeError:
         device = torch.device("meta")
     if device.type not in ("cpu", "cuda"):
         raise ValueError(f"unknown device {name!r}. Choose from: cpu, cuda, or cuda:1 and so on.")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+    if device.type == "cpu":
+        return device
+    if (number := device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"PyTorch {torch.__version__} sees no device {name} here. Choose another, or cpu.")
-    return device
+    return torch.device("cuda", number)
 
 
 def resolve_dtype(name: str, stored: torch.dtype, device: torch.device) -> torch.dtype:

@@ -6,8 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 PLAIN = "none"
-AT_ONCE = frozenset({"ngram", "suffix", "medusa"})
-"""Methods that draft in one go, or look drafts up: a longer draft costs no further pass."""
+_AT_ONCE = frozenset({"ngram", "suffix", "medusa"})
+
+
+def drafts_at_once(arm: str) -> bool:
+    """Whether a method drafts in one go, or looks drafts up: a longer draft costs no further pass.
+
+    arm: a method, or one with what was asked of it: `ngram-synthetic`
+    """
+    return arm.partition("-")[0] in _AT_ONCE
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from specbench.demo import demo_target_path
 from specbench.errors import SpecbenchError
 from specbench.hardware.catalogue import Gpu, Precision, catalogue, find_gpu
 from specbench.model_config import model_config
-from specbench.planning.cells import AT_ONCE, PLAIN, Observation, Point, arms
+from specbench.planning.cells import PLAIN, Observation, Point, arms, drafts_at_once
 from specbench.planning.machine import UNKNOWN, Machine
 from specbench.planning.parameters import Model
 from specbench.planning.shape import STAND_IN, ModelShape
@@ -137,7 +137,7 @@ def _drafted_shares(cells: Sequence[CellSummary]) -> dict[tuple[str, str], float
     """Tokens drafted per step over gamma, of methods that find nothing at times: means by workload and method."""
     shares: dict[tuple[str, str], list[float]] = defaultdict(list)
     for c in cells:
-        if c.method in AT_ONCE and c.mean_acceptance_length and c.draft_acceptance_rate:
+        if drafts_at_once(c.method) and c.mean_acceptance_length and c.draft_acceptance_rate:
             drafted = (c.mean_acceptance_length - 1) / c.draft_acceptance_rate
             shares[c.workload, c.method].append(min(1.0, drafted / c.gamma))
     return {arm: sum(found) / len(found) for arm, found in shares.items()}

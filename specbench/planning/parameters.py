@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specbench.planning.acceptance import expected_length, hazards
-from specbench.planning.cells import AT_ONCE, Point
+from specbench.planning.cells import Point, drafts_at_once
 from specbench.planning.machine import Machine
 from specbench.planning.performance import Drafting, Efficiency, draft_seconds, forward_seconds, tokens_per_second
 from specbench.planning.shape import ModelShape
@@ -82,7 +82,7 @@ class Model:
         for method in self.methods:
             rows += (
                 [(math.log(0.006), 1.0), (math.log(1e-4), 1.5)]
-                if method in AT_ONCE
+                if drafts_at_once(method)
                 else [(math.log(0.08), 0.8), (math.log(3e-4), 1.0)]
             )
         rows += [(0.8, 1.2), (0.8, 1.2), (-0.05, 0.15)] * len(self.arms)
@@ -119,7 +119,7 @@ class Model:
         draft, length = np.zeros_like(plain), np.ones_like(plain)
         for arm in dict.fromkeys((p.workload, p.method) for p in points if p.gamma):
             here = np.array([p.gamma > 0 and (p.workload, p.method) == arm for p in points])
-            passes = np.minimum(gamma[here], 1) if arm[1] in AT_ONCE else gamma[here]
+            passes = np.minimum(gamma[here], 1) if drafts_at_once(arm[1]) else gamma[here]
             draft[..., here] = draft_seconds(passes, plain[..., here], self.drafting(theta, arm[1]))
             first, later, slope = (value[..., None] for value in self.acceptance(theta, arm))
             length[..., here] = expected_length(first, later, slope, gamma[here])

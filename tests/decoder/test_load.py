@@ -12,7 +12,7 @@ from transformers import LlamaForCausalLM
 
 from specbench.decoder import kernels, load
 from specbench.decoder.drafters.draft_model import DraftModel
-from specbench.decoder.load import eos_token_ids, load_engine, resolve_dtype
+from specbench.decoder.load import eos_token_ids, load_engine, resolve_device, resolve_dtype
 from specbench.decoder.verifier import Verifier
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -53,6 +53,15 @@ def test_kernels_are_used_where_they_are_asked_for_and_can_run(
     monkeypatch.setattr(kernels, "usable", lambda device, dtype: True)
     assert on_kernels() == {False}
     assert on_kernels(kernels="auto") == {True}
+
+
+def test_a_gpu_has_its_number_which_set_device_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [resolve_device(name) for name in ("cpu", "cuda", "cuda:1")] == [
+        CPU, torch.device("cuda", 0), torch.device("cuda", 1),
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="specified index"):
+        torch.cuda.set_device(GPU)
 
 
 def test_the_model_length_is_the_models_own_where_none_is_asked_for(target: Path) -> None:

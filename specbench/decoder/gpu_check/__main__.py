@@ -35,9 +35,13 @@ def main() -> None:
         except ValueError as error:
             sys.exit(f"gpu-check: {error}")
     else:
-        if options.device == "cuda" and not torch.cuda.is_available():
-            sys.exit("gpu-check: PyTorch sees no GPU here. To see that the script runs: --device cpu --tiny")
-        result = gpu_check(torch.device(options.device), tiny=options.tiny, minutes=options.minutes)
+        device = torch.device(options.device)
+        if device.type == "cuda":
+            if not torch.cuda.is_available():
+                sys.exit("gpu-check: PyTorch sees no GPU here. To see that the script runs: --device cpu --tiny")
+            device = torch.device("cuda", device.index or 0)
+            torch.cuda.set_device(device)  # graphs, streams and Triton's launches go by it
+        result = gpu_check(device, tiny=options.tiny, minutes=options.minutes)
         if options.output:
             options.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print("\n".join(lines(result)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specbench.planning.cells import AT_ONCE
+from specbench.planning.cells import drafts_at_once
 from specbench.planning.fit import Fit
 from specbench.planning.simulator.fleet import Acceptance, Replica
 from specbench.planning.simulator.policy import read_policy
@@ -25,7 +25,7 @@ def fitted_replica(fit: Fit, arm: tuple[str, str], drafted_share: float, spread:
         efficiency=model.engine(theta),
         drafting=model.drafting(theta, method),
         acceptance=Acceptance(first, later, slope, spread),
-        at_once=method in AT_ONCE,
+        at_once=drafts_at_once(method),
         drafted_share=drafted_share,
         # A fit has seen what prompts cost among decoding sequences; of a prior nobody knows chunks.
         chunked=not fit.observations,

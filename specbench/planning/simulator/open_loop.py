@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 from scipy.special import logit
 
-from specbench.planning.cells import AT_ONCE, PLAIN
+from specbench.planning.cells import PLAIN, drafts_at_once
 from specbench.planning.machine import Machine
 from specbench.planning.parameters import Model
 from specbench.planning.shape import ModelShape
@@ -157,7 +157,7 @@ def _replica(
         acceptance=acceptance,
         policy=f"fixed:{gamma}" if gamma else "none",
         max_batch_size=max_batch_size,
-        at_once=method in AT_ONCE,
+        at_once=drafts_at_once(method),
         drafted_share=shares.get(method, 1.0),
         chunked=True,
     )

@@ -36,6 +36,7 @@ def script(*options: object) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
+        timeout=600,
     )
 
 

@@ -216,7 +216,7 @@ def test_lines_under_the_name_of_an_array_are_lines(tmp_path: Path) -> None:
         ("cut.json", b'[{"prompt": "Hi"}, {"prom', "no whole JSON array"),
         ("cut.parquet", b"PAR1 and no more", "no Parquet file that can be read"),
         ("broken.parquet", b"PAR1" + b"\xff" * 40 + b"\x28\0\0\0PAR1", "no Parquet file that can be read"),
-        ("broken.jsonl.gz", gzip.compress(b"{}")[:10] + b"\xff" * 20, "is not whole, or not packed by gzip"),
+        ("broken.jsonl.gz", gzip.compress(b"{}", mtime=0)[:10] + b"\xff" * 20, "is not whole, or not packed by gzip"),
         (
             "deep.json",
             b'[{"prompt": "Hi", "chat_template_kwargs": {"a": ' + b"[" * 5000 + b"]" * 5000 + b"}}]",

@@ -24,6 +24,7 @@ test: lint chromium
 	$(BIN)/specbench backend install vllm --cpu || echo "vLLM is not here: the tests that start it are skipped."
 	$(BIN)/specbench backend install llama.cpp --cpu || echo "llama.cpp is not here: its test is skipped."
 	$(BIN)/specbench backend install sglang --parser-only || echo "SGLang's parser is not here: its tests are skipped."
+	$(BIN)/python -m compileall -q specbench  # which tests start hundreds of times, where Python may keep no bytecode
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 30
 
 test-quick: lint chromium

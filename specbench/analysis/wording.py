@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from specbench.analysis.cell_summary import CellSummary
 from specbench.analysis.marks import VOIDING
@@ -261,7 +261,7 @@ def _luck(cells: Sequence[CellSummary]) -> str:
     """Among many cells an interval lies above 1 by chance now and then: one in forty, each at 95 %."""
     judged = [c for c in cells if c.is_speculative and c.is_evidence]
     gains = sum((c.speedup_ci_low or 0) > 1 for c in judged)
-    if not gains or binom.sf(gains - 1, len(judged), (1 - LEVEL) / 2) < 1 - LEVEL:
+    if not gains or bdtrc(gains - 1, len(judged), (1 - LEVEL) / 2) < 1 - LEVEL:
         return ""
     return f"{gains} of {len(judged)} cells show a gain, which chance alone may do among so many (use --replicates)"
 

@@ -390,15 +390,17 @@ def _run(
     import asyncio
     import json
 
-    from specbench.analysis.summary import summarize
     from specbench.cli.progress import make_progress
-    from specbench.history.summary_file import keep
-    from specbench.report.terminal import print_summary
-    from specbench.report.write import write_report
     from specbench.sweep.prepare import prepare
 
     progress = make_progress(quiet=quiet)
     prepared = prepare(config, output, resume=resume, note=progress.note)
+    # Seconds of imports, for which a refusal need not wait.
+    from specbench.analysis.summary import summarize
+    from specbench.history.summary_file import keep
+    from specbench.report.terminal import print_summary
+    from specbench.report.write import write_report
+
     with prepared.store.locked(), progress:
         try:
             asyncio.run(_measure(prepared, progress))

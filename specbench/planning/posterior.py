@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from specbench.planning.cells import Point
 from specbench.planning.fit import DISCREPANCY
@@ -26,7 +26,7 @@ def posterior(found: Calibrated, grid: Sequence[Point]) -> tuple[Floats, Floats]
     as it was measured, however wrong the model's form, and one that was not as badly as held-out cells were predicted.
     """
     fitted, seen = found.fit, [o.point for o in found.fit.observations]
-    widened = max(1.0, found.factor / float(norm.ppf((1 + LEVEL) / 2))) ** 2
+    widened = max(1.0, found.factor / float(ndtri((1 + LEVEL) / 2))) ** 2
     noise = np.diag([o.noise**2 for o in fitted.observations])
     residuals = np.log([o.tokens_per_second for o in fitted.observations]) - fitted.log_rates(seen)
     there, here = fitted.sensitivity(seen), fitted.sensitivity(grid)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from specbench.planning.cells import Observation, Point
 from specbench.planning.fit import DISCREPANCY, Fit, fit
@@ -144,4 +144,4 @@ def alike(these: Sequence[Point], those: Sequence[Point]) -> Floats:
 
 
 def _students_factor(cells: int) -> float:
-    return float(student.ppf((1 + LEVEL) / 2, max(1, cells - 1)))
+    return float(stdtrit(max(1, cells - 1), (1 + LEVEL) / 2))

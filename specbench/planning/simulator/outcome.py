@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from specbench.planning.simulator import tally
 from specbench.planning.simulator.fleet import Fleet
@@ -80,7 +80,7 @@ def _around(value: float, batches: Floats) -> Range:
     n = len(batches)
     if n < 2:
         return Range(value, math.nan, math.nan)
-    half = float(student.ppf((1 + LEVEL) / 2, n - 1) * batches.std(ddof=1) / math.sqrt(n))
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2) * batches.std(ddof=1) / math.sqrt(n))
     return Range(value, max(0.0, value - half), value + half)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import expit
-from scipy.stats import norm
+from scipy.special import expit, ndtri
 
 from specbench.planning.acceptance import hazards
 from specbench.planning.simulator.fleet import Acceptance
@@ -30,7 +29,7 @@ def survival(acceptance: Acceptance, positions: int) -> Floats:
     pooled: Floats = np.asarray(np.cumprod(fitted), np.float64)
     if acceptance.spread == 0:
         return np.asarray(pooled[None])
-    effects: Floats = np.asarray(acceptance.spread * norm.ppf((np.arange(KINDS) + 0.5) / KINDS), np.float64)
+    effects: Floats = np.asarray(acceptance.spread * ndtri((np.arange(KINDS) + 0.5) / KINDS), np.float64)
     weights: Floats = np.full(KINDS, 1 / KINDS, np.float64)
     while True:
         rows = _rows(pooled, effects, weights)

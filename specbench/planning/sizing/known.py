@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from specbench.analysis.summary import summarize
 from specbench.errors import SpecbenchError
@@ -78,7 +78,7 @@ def from_run(store: RunStore, workload: str | None, method: str | None) -> Known
     its = [o.point for o in seen.observations if (o.point.workload, o.point.method) == arm and o.point.gamma]
     found = calibrated(fit_model(seen.model, seen.observations))
     # By how much held-out cells were farther off than the covariance says.
-    wider = max(1.0, found.factor / float(norm.ppf((1 + LEVEL) / 2)))
+    wider = max(1.0, found.factor / float(ndtri((1 + LEVEL) / 2)))
     return Known(
         fit=replace(found.fit, covariance=wider**2 * found.fit.covariance),
         arm=arm,

@@ -67,18 +67,26 @@ def capture(work: Callable[[], Result]) -> tuple[Callable[[], None], Result]:
 
 
 def _capture(work: Callable[[], Result]) -> tuple[Callable[[], None], Result]:
-    here, aside = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    here = torch.cuda.current_stream()
+    aside, pool, _ = _place(torch.cuda.current_device())
     aside.wait_stream(here)
     with torch.cuda.stream(aside):
         work()  # kernels are compiled, and libraries set up, outside of the capture
     here.wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=_pool()):
+    with torch.cuda.graph(graph, pool=pool, stream=aside):
         results = work()
     return graph.replay, results
 
 
 @cache
-def _pool() -> Any:
-    """One pool of memory for all graphs, which never run side by side."""
-    return torch.cuda.graph_pool_handle()
+def _place(device: int) -> tuple[Any, Any, Any]:
+    """Of all graphs of a GPU: the stream that they are captured on, since cuBLAS keeps a workspace for each stream; the
+    pool of their memory, one since they never run side by side; and a graph that stays. Once all graphs in a pool are
+    gone, PyTorch captures no other in it.
+    """
+    stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    pool, keeper = torch.cuda.graph_pool_handle(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(keeper, pool=pool, stream=stream):
+        torch.zeros(1, device="cuda")
+    return stream, pool, keeper

@@ -10,6 +10,7 @@ import torch
 from specbench.decoder.cache import KVCache
 from specbench.decoder.checkpoint import Checkpoint
 from specbench.decoder.config import ModelConfig
+from specbench.decoder.device import use_gpu
 from specbench.decoder.drafters import load_drafter
 from specbench.decoder.drafters.base import DrafterContext
 from specbench.decoder.engine import Engine, cache_slots
@@ -88,7 +89,7 @@ def load_engine(
         raise ValueError(f"max_model_len must be 2..{config.max_length}, the model's own limit; got {max_model_len}.")
     checkpoint, place = Checkpoint(target), resolve_device(device)
     if place.type == "cuda":
-        torch.cuda.set_device(place)  # of this thread: streams, graphs and Triton's launches go by it
+        use_gpu(place)
     computed_in = resolve_dtype(dtype, checkpoint.dtype, place)
     model = Llama(config, checkpoint, computed_in, place, quantization, on_kernels=kernels == "auto")
     if model.token_ids is not None:

@@ -11,6 +11,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from specbench.decoder import kernels, load
+from specbench.decoder.device import use_gpu
 from specbench.decoder.drafters.draft_model import DraftModel
 from specbench.decoder.load import eos_token_ids, load_engine, resolve_device, resolve_dtype
 from specbench.decoder.verifier import Verifier
@@ -62,6 +63,19 @@ def test_a_gpu_has_its_number_which_set_device_needs(monkeypatch: pytest.MonkeyP
     ]  # fmt: skip
     with pytest.raises(ValueError, match="specified index"):
         torch.cuda.set_device(GPU)
+
+
+def test_a_gpu_is_used_by_this_thread_and_attends_without_cudnn(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(torch.cuda, "set_device", told.append)
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    try:
+        torch.backends.cuda.enable_cudnn_sdp(True)
+        use_gpu(torch.device("cuda", 1))
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
+    assert told == [torch.device("cuda", 1)]
 
 
 def test_the_model_length_is_the_models_own_where_none_is_asked_for(target: Path) -> None:

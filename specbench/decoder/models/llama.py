@@ -122,14 +122,16 @@ class Llama:
         thinned._run_layers, thinned._graphs = partial(run_layers, skipped=skipped), None
         return thinned
 
-    def forward(self, tokens: Tensor, view: CacheView, logits: int, taps: Sequence[int] = ()) -> Forward:
+    def forward(
+        self, tokens: Tensor, view: CacheView, logits: int, taps: Sequence[int] = (), *, recurs: bool = True
+    ) -> Forward:
         """Run new tokens through the layers and enter them in the cache.
 
         tokens [B, w] int64, at `view`'s slots and positions · logits: of how many of the last columns logits are wanted
         · taps: the layers whose input is wanted, ascending; the number of layers means what leaves the last one, before
-        the final norm
+        the final norm · recurs: whether passes of this shape over this cache come again, and are worth a graph
         """
-        if self._graphs is None or not kernels.takes(view):
+        if self._graphs is None or not recurs or not kernels.takes(view):
             found = self._pass(tokens, view, logits, taps)
         else:
             work = partial(self._pass, logits=logits, taps=taps)

@@ -27,7 +27,8 @@ def prefill(
         end = start + chunk.shape[1]
         positions = torch.arange(start, end, device=model.device)[None]
         view = cache.enter(slice(row, row + 1), positions, positions, used=end)
-        forward = model.forward(chunk, view, logits if end == len(tokens) else 0, taps)
+        # No graph: there would be one for every row and length.
+        forward = model.forward(chunk, view, logits if end == len(tokens) else 0, taps, recurs=False)
         hidden.append(forward.hidden)
     taken = [h for h in hidden if h is not None]
     return Forward(forward.logits, torch.cat(taken, 1) if taken else None)

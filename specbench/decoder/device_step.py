@@ -53,7 +53,8 @@ class Rows:
 
     def leave(self, row: int) -> None:
         """The row is dead: computed along, at the first slots of its cache."""
-        self.tokens[row], self.positions[row], self.room[row], self.temperature[row] = 0, 0, 0, 0.0
+        for state in (self.tokens, self.positions, self.room, self.temperature):
+            state[row].zero_()  # a number of the host's, assigned, would make it wait for the device
 
     def batch(self, size: int, like: Warp, draft_stream: int) -> Batch:
         """The first `size` rows, for drafters and verifiers: without sequences, which are the host's.
@@ -99,8 +100,12 @@ class DeviceStep:
         self._tokens, self._positions = rows.tokens[: batch.size], rows.positions[: batch.size]
         self._room = rows.room[: batch.size]
         self.settle()
-        drafting: Parts = {"draft": self._propose} if gamma else {}
-        self.parts: Parts = {**drafting, "verify": self._verify, "accept": self._accept}
+
+    @property
+    def parts(self) -> Parts:
+        """Made when asked for: kept here, they would keep the step, and with it caches and models, in a cycle."""
+        drafting: Parts = {"draft": self._propose} if self._gamma else {}
+        return {**drafting, "verify": self._verify, "accept": self._accept}
 
     def settle(self) -> None:
         """Let go of what the parts hand on to each other: once they are captured, that is their graphs' own."""

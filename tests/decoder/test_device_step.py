@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
 import torch
-from tape import capture
+from tape import Tape, capture
 
 from specbench.decoder.device_step import DeviceStep, Rows
 from specbench.decoder.gpu_check.engines import make_engine, prompts, run, tokens
@@ -98,3 +100,23 @@ def test_a_row_that_is_left_is_dead(begun: tuple[DeviceStep, Rows]) -> None:
     drafted, kept, _, *draft = do(step)[2]
     assert (drafted, kept, draft) == (0, 0, [-1] * GAMMA)
     assert rows.positions[2].tolist() == [0, 0]
+
+
+def test_leaving_a_row_brings_no_number_of_the_hosts(begun: tuple[DeviceStep, Rows]) -> None:
+    _, rows = begun
+    with Tape():  # which raises where the host is asked
+        rows.leave(2)
+
+
+def test_a_dropped_engine_is_gone_at_once() -> None:
+    """With its caches and models, of which a GPU has no place for two."""
+    lagged = engine()
+    run(lagged, TEXTS, GREEDY)
+    assert lagged._steps
+    held = [weakref.ref(thing) for thing in (lagged, lagged.cache, lagged.target, lagged._on_device)]
+    gc.disable()
+    try:
+        del lagged
+        assert [thing() for thing in held] == [None] * len(held)
+    finally:
+        gc.enable()

@@ -54,7 +54,7 @@ class Batch:
         """What a sampling drafter draws its tokens with. positions [B, w], those of the tokens -> [B, w, vocab]"""
         if self.draft_stream != noise.BLOCK:
             return noise.exponential(self.seeds, positions, self.draft_stream, vocab)
-        lengths = torch.tensor(self.lengths(), dtype=torch.int64, device=self.device)
+        lengths = self.on_device(self.lengths())
         return noise.exponential(noise.fork(self.seeds, lengths, noise.BLOCK), positions, noise.DRAFT, vocab)
 
     def newest(self, width: int) -> tuple[Tensor, Tensor]:
@@ -65,8 +65,10 @@ class Batch:
         tokens, positions = self.newest_lists(width)
         return self.on_device(tokens), self.on_device(positions)
 
-    def on_device(self, rows: list[list[int]]) -> Tensor:
-        return torch.tensor(rows, dtype=torch.int64, device=self.device)
+    def on_device(self, numbers: list[int] | list[list[int]]) -> Tensor:
+        """int64, of the shape of the lists. The host does not wait for a GPU with it: what it copies from is pinned."""
+        pinned = torch.tensor(numbers, dtype=torch.int64, pin_memory=self.device.type == "cuda")
+        return pinned.to(self.device, non_blocking=True)
 
     def newest_lists(self, width: int) -> tuple[list[list[int]], list[list[int]]]:
         """The same on the host."""

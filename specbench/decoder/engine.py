@@ -239,7 +239,7 @@ class Engine:
     def _keep_branch(self, batch: Batch, draft: Draft, forward: Forward, path: Tensor) -> tuple[Draft, Forward]:
         """Of a draft that branched the branch that was kept, as if it had been a chain: what comes after this sees no
         tree any more. path [B, depth], columns of the tree"""
-        root = torch.tensor(batch.lengths(), dtype=torch.int64, device=path.device) - 1
+        root = batch.on_device(batch.lengths()) - 1
         self.cache.keep_branch(slice(0, batch.size), root, path, draft.width)
         columns, row = pad(path, (1, 0)), torch.arange(batch.size, device=path.device)[:, None]
         hidden = None if forward.hidden is None else forward.hidden[row, columns]

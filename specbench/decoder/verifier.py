@@ -29,8 +29,7 @@ class Verifier:
 
     def verify(self, batch: Batch, logits: Tensor, draft: Draft) -> Verified:
         """What each row keeps. logits [B, 1 + g, V], the target's after the newest token and each drafted one"""
-        next_position = torch.tensor(batch.lengths(), dtype=torch.int64, device=batch.device)
-        return self.verify_at(batch, logits, draft, next_position)
+        return self.verify_at(batch, logits, draft, next_position=batch.on_device(batch.lengths()))
 
     def verify_at(self, batch: Batch, logits: Tensor, draft: Draft, next_position: Tensor) -> Verified:
         """The same. next_position [B] int64, the position of the token after the newest"""

@@ -147,7 +147,8 @@ class _Checkpoint:
         """The step to go on with; 0 where there is no checkpoint."""
         if not self.path.exists():
             return 0
-        saved = torch.load(self.path, weights_only=True)
+        # Wherever it was saved: what it is loaded into has its own device.
+        saved = torch.load(self.path, map_location="cpu", weights_only=True)
         if saved["identity"] != self.identity:
             raise SpecbenchError(
                 f"{self.path} is a checkpoint of another training ({json.dumps(saved['identity'])}; asked was "

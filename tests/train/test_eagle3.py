@@ -115,6 +115,26 @@ def test_a_killed_training_goes_on_and_learns_the_same(
         torch.testing.assert_close(resumed.module.state_dict()[name], tensor)
 
 
+def test_a_training_begun_on_a_gpu_goes_on_without_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def state() -> tuple[torch.nn.Linear, torch.optim.AdamW]:
+        module = torch.nn.Linear(2, 3)
+        return module, torch.optim.AdamW(module.parameters())
+
+    module, optimizer = state()
+    module(torch.ones(2)).sum().backward()
+    optimizer.step()
+    checkpoint = loop._Checkpoint(tmp_path / "checkpoint.pt", {})
+    with monkeypatch.context() as saved_there:
+        saved_there.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")
+        checkpoint.save(module, optimizer, 7)
+    resumed, its_optimizer = state()
+    assert checkpoint.load(resumed, its_optimizer) == 7
+    torch.testing.assert_close(resumed.weight, module.weight)
+    moments = its_optimizer.state[resumed.weight]
+    assert moments["exp_avg"].device == resumed.weight.device
+    torch.testing.assert_close(moments["exp_avg"], optimizer.state[module.weight]["exp_avg"])
+
+
 def test_a_checkpoint_of_another_training_is_refused_in_words(
     tiny_target: Path, shards: Shards, tmp_path: Path
 ) -> None:

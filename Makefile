@@ -4,7 +4,7 @@
 #                  and, as root on Debian, Chromium for the tests that open the report in it
 # make test-quick  the same without the tests that start a real vLLM
 # make benchmark   the reference decoder against transformers, in one run
-# make gpu-check   on a machine with an NVIDIA GPU: the reference decoder's exactness and speed, at most 8 minutes; needs
+# make gpu-check   on a machine with an NVIDIA GPU: the reference decoder's exactness and speed, begins nothing after 8 minutes; needs
 #                  PYTHON with torch, transformers and numpy, and nothing installed
 
 PYTHON ?= python3

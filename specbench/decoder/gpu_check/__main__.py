@@ -1,20 +1,21 @@
-"""Run every check and every timing, and write one JSON file."""
+"""Run every check and every timing, and keep one JSON file of what they found so far."""
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import specbench.decoder.gpu_check
+from specbench.decoder.device import use_gpu
 from specbench.decoder.gpu_check.exactness import Check, exactness, ways
 from specbench.decoder.gpu_check.figures import Figure
 from specbench.decoder.gpu_check.kernels import CHECKS, kernel_checks, kernel_times
@@ -24,6 +25,7 @@ from specbench.decoder.gpu_check.opponent import generate
 from specbench.decoder.gpu_check.show import KIND, lines, read
 from specbench.decoder.gpu_check.speed import Scale, accepts, decoding, drafts, passes
 from specbench.decoder.gpu_check.timing import copy_bandwidth
+from specbench.store.atomic import replacing
 
 
 def main() -> None:
@@ -40,50 +42,56 @@ def main() -> None:
             if not torch.cuda.is_available():
                 sys.exit("gpu-check: PyTorch sees no GPU here. To see that the script runs: --device cpu --tiny")
             device = torch.device("cuda", device.index or 0)
-            torch.cuda.set_device(device)  # graphs, streams and Triton's launches go by it
-        result = gpu_check(device, tiny=options.tiny, minutes=options.minutes)
-        if options.output:
-            options.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            use_gpu(device)
+        result = gpu_check(device, tiny=options.tiny, minutes=options.minutes, output=options.output)
     print("\n".join(lines(result)))
     wrong = any(check["ok"] is False for check in result["checks"])
-    sys.exit(3 if wrong else 5 if result["failures"] else 0)
+    missing = result["failures"] or not result.get("complete", True)
+    sys.exit(3 if wrong else 5 if missing else 0)
 
 
-def gpu_check(device: torch.device, *, tiny: bool, minutes: float) -> dict[str, Any]:
-    """The whole result, as JSON values. What there is no time or memory for is among its `failures`."""
-    begun = time.monotonic()
-    run = _Run(deadline=begun + 60 * minutes)
+def gpu_check(device: torch.device, *, tiny: bool, minutes: float, output: Path | None = None) -> dict[str, Any]:
+    """The whole result, as JSON values; `output` has what there is of it at any time.
+
+    What there is no time or memory for is among its `failures`. All that PyTorch does by itself comes first: where a
+    kernel breaks the device for this process, nothing after it succeeds.
+    """
+    run = _Run(60 * minutes, output)
+    of_kernels = kernel_checks(device)  # before anything imports Triton
     torch.set_float32_matmul_precision("highest")
     if tiny:
         torch.set_num_threads(1)  # models so small only lose by more
-    for check in (*exactness(device, tiny=tiny), *kernel_checks(device)):
-        run.check(check)
     bandwidth = copy_bandwidth(device, 1 << 24 if tiny else 1 << 31)
+    run.begin(
+        kind=KIND, tiny=tiny, machine=describe(device), copy_bytes_per_s=bandwidth, kernels=list(CHECKS), complete=False
+    )
     if tiny:
-        scale = Scale((1, 2), (1, 3), context=24, repeats=2, steps=3, bandwidth=bandwidth)
+        scale = Scale((1, 2), (1, 3), context=24, repeats=2, steps=3, bandwidth=bandwidth, decoded=(1, 2))
     else:
-        scale = Scale((1, 4, 16, 32, 64), (1, 3, 5), context=512, repeats=15, steps=32, bandwidth=bandwidth)
-    if device.type == "cuda":
+        scale = Scale(
+            (1, 4, 16, 32, 64), (1, 3, 5), 512, repeats=15, steps=32, bandwidth=bandwidth, decoded=(1, 16, 64)
+        )
+    _check_and_measure(run, device, scale, tiny=tiny, on_kernels=False)
+    run.check_all(of_kernels)
+    if True in ways(device):
         run.measure("kernels", lambda: kernel_times(device, bandwidth, scale.repeats))
+        _check_and_measure(run, device, scale, tiny=tiny, on_kernels=True)
+    return run.end()
+
+
+def _check_and_measure(run: _Run, device: torch.device, scale: Scale, *, tiny: bool, on_kernels: bool) -> None:
+    run.check_all(exactness(device, tiny=tiny, on_kernels=on_kernels))
     for pair in TINY_PAIRS if tiny else PAIRS:
-        _measure(run, pair, device, scale)
-    return {
-        "kind": KIND,
-        "tiny": tiny,
-        "machine": describe(device),
-        "seconds": time.monotonic() - begun,
-        "copy_bytes_per_s": bandwidth,
-        "kernels": list(CHECKS),
-        "checks": [asdict(check) for check in run.checks],
-        "figures": [asdict(figure) for figure in run.figures],
-        "failures": run.failures,
-    }
+        _measure(run, pair, device, scale, on_kernels=on_kernels)
 
 
-def _measure(run: _Run, pair: Pair, device: torch.device, scale: Scale) -> None:
+def _measure(run: _Run, pair: Pair, device: torch.device, scale: Scale, *, on_kernels: bool) -> None:
+    """The decoder on the kernels, or in PyTorch; beside the latter transformers."""
     dtype = torch.bfloat16
+    if on_kernels:
+        pair = replace(pair, target=f"{pair.target}, on kernels", drafter=f"{pair.drafter}, on kernels")
 
-    def ours(pair: Pair, *, on_kernels: bool) -> Iterator[Figure]:
+    def ours() -> Iterator[Figure]:
         shapes = (pair.target_shape, pair.drafter_shape)
         target, drafter = (random_llama(shape, dtype, device, on_kernels=on_kernels) for shape in shapes)
         with torch.inference_mode():
@@ -93,43 +101,83 @@ def _measure(run: _Run, pair: Pair, device: torch.device, scale: Scale) -> None:
             yield from drafts(pair, drafter, scale)
             yield from decoding(pair, target, drafter, scale)
 
-    for on_kernels in ways(device):
-        how = ", on kernels" if on_kernels else ""
-        named = replace(pair, target=pair.target + how, drafter=pair.drafter + how)
-        run.measure(named.target, partial(ours, named, on_kernels=on_kernels))
-    run.measure(f"{pair.target}, transformers", lambda: generate(pair, dtype, device, scale))
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
+    run.measure(pair.target, ours)
+    if not on_kernels:
+        run.measure(f"{pair.target}, transformers", lambda: generate(pair, dtype, device, scale))
 
 
 class _Run:
-    """What was found so far. An error ends what raised it and nothing else."""
+    """What was found so far. An error ends what raised it and nothing else, and once the time is up nothing is begun.
 
-    def __init__(self, deadline: float) -> None:
-        self._deadline = deadline
+    seconds: how long there is · output: has the result after every check and figure, so that a script that is killed
+    leaves what it had; None for no file
+    """
+
+    def __init__(self, seconds: float, output: Path | None = None) -> None:
+        self._begun, self._seconds, self._output = time.monotonic(), seconds, output
+        self._known: dict[str, Any] = {}
         self.checks: list[Check] = []
         self.figures: list[Figure] = []
         self.failures: list[dict[str, str]] = []
 
-    def check(self, check: Callable[[], Check | list[Check]]) -> None:
-        try:
-            found = check()
-        except Exception as error:
-            self._failed("a check", error)
-        else:
-            self.checks += [found] if isinstance(found, Check) else found
+    def begin(self, **known: Any) -> None:
+        """known: of the result, what is no check, figure or failure"""
+        self._known = known
+        self._save()
+
+    def end(self) -> dict[str, Any]:
+        """The result, with all that there is to it."""
+        self._known["complete"] = True
+        self._save()
+        return self._result()
+
+    def check_all(self, checks: Mapping[str, Callable[[], Check | list[Check]]]) -> None:
+        """checks: by a name for what fails"""
+        for name, check in checks.items():
+            try:
+                self._in_time()
+                found = check()
+            except Exception as error:
+                self._failed(name, error)
+            else:
+                self.checks += [found] if isinstance(found, Check) else found
+            self._clean()
 
     def measure(self, what: str, measure: Callable[[], Iterable[Figure]]) -> None:
         try:
+            self._in_time()
             for figure in measure():
                 self.figures.append(figure)
-                if time.monotonic() > self._deadline:
-                    raise TimeoutError("the time is up (--minutes)")
+                self._save()
+                self._in_time()
         except Exception as error:
             self._failed(what, error)
+        self._clean()
+
+    def _in_time(self) -> None:
+        if time.monotonic() - self._begun > self._seconds:
+            raise TimeoutError("the time is up (--minutes)")
 
     def _failed(self, what: str, error: Exception) -> None:
         self.failures.append({"what": what, "error": f"{type(error).__name__}: {error}"})
+
+    def _clean(self) -> None:
+        gc.collect()  # models that are held in a cycle: the next ones need their memory
+        self._save()
+
+    def _result(self) -> dict[str, Any]:
+        return {
+            **self._known,
+            "seconds": time.monotonic() - self._begun,
+            "checks": [asdict(check) for check in self.checks],
+            "figures": [asdict(figure) for figure in self.figures],
+            "failures": self.failures,
+        }
+
+    def _save(self) -> None:
+        if self._output is not None:
+            with replacing(self._output) as partial:
+                partial.write_text(json.dumps(self._result(), indent=1) + "\n", encoding="utf-8")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -140,7 +188,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1, cpu")
     parser.add_argument("--tiny", action="store_true", help="models and batches of a few seconds: does the script run?")
-    parser.add_argument("--minutes", type=float, default=8.0, help="when to stop measuring")
+    parser.add_argument("--minutes", type=float, default=8.0, help="when to begin nothing more")
     parser.add_argument("--output", type=Path, help="write the result here, as JSON")
     parser.add_argument("--show", type=Path, help="print a result that was written, and measure nothing")
     return parser

@@ -165,19 +165,18 @@ def _g_test(counts: Tensor, expected: Tensor) -> float:
     return 0.5 * math.erfc(z / math.sqrt(2))
 
 
-def exactness(device: torch.device, *, tiny: bool) -> list[Callable[[], Check | list[Check]]]:
-    """All of the above, each to be called by itself: in PyTorch, and again on the kernels where these run."""
+def exactness(device: torch.device, *, tiny: bool, on_kernels: bool) -> dict[str, Callable[[], Check | list[Check]]]:
+    """All of the above by name, each to be called by itself: in PyTorch, or what is done otherwise on the kernels."""
     requests, draws = (6, 512) if tiny else (48, 4_096)
-    checks: list[Callable[[], Check | list[Check]]] = [lambda: check_noise(device)]
-    for on_kernels in ways(device):
-        checks += [
-            partial(check_greedy, device, torch.float32, requests, on_kernels=on_kernels),
-            partial(check_greedy, device, torch.bfloat16, requests, on_kernels=on_kernels),
-            partial(check_coupled, device, requests, on_kernels=on_kernels),
-            partial(check_lagged, device, requests, on_kernels=on_kernels),
-            partial(check_distribution, device, draws, on_kernels=on_kernels),
-        ]
-    return checks
+    checks: dict[str, Callable[[], Check | list[Check]]] = {} if on_kernels else {"noise": partial(check_noise, device)}
+    checks |= {
+        "greedy float32": partial(check_greedy, device, torch.float32, requests, on_kernels=on_kernels),
+        "greedy bfloat16": partial(check_greedy, device, torch.bfloat16, requests, on_kernels=on_kernels),
+        "coupled sampling": partial(check_coupled, device, requests, on_kernels=on_kernels),
+        "lagged": partial(check_lagged, device, requests, on_kernels=on_kernels),
+        "distribution": partial(check_distribution, device, draws, on_kernels=on_kernels),
+    }
+    return {_name(name, on_kernels=on_kernels): check for name, check in checks.items()}
 
 
 def ways(device: torch.device) -> tuple[bool, ...]:

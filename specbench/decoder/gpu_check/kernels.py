@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -36,14 +37,14 @@ TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 """Of differences, beside the larger of the twin's number and 1: a few last places, and the order of sums."""
 
 
-def kernel_checks(device: torch.device) -> list[Callable[[], Check]]:
-    """One call per kernel. Without a GPU Triton interprets the kernels, on tiny shapes."""
+def kernel_checks(device: torch.device) -> dict[str, Callable[[], Check]]:
+    """One call per kernel, by name. Without a GPU Triton interprets the kernels, on tiny shapes."""
     if find_spec("triton") is None:
         skipped = Check("kernels", None, f"not checked, for Triton is not here: {', '.join(CHECKS)}")
-        return [lambda: skipped]
+        return {"kernels": lambda: skipped}
     if device.type == "cpu":
         os.environ["TRITON_INTERPRET"] = "1"  # which Triton reads when it is imported
-    return [lambda name=name: _check(name, device) for name in CHECKS]  # type: ignore[misc]
+    return {f"kernel {name}": partial(_check, name, device) for name in CHECKS}
 
 
 def kernel_times(device: torch.device, bandwidth: float, repeats: int) -> Iterator[Figure]:

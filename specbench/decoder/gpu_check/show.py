@@ -29,6 +29,8 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
     yield f"{machine['device']}: {known}"
     if result["tiny"]:
         yield "TINY MODELS: that the script runs is what this shows. Its times mean nothing."
+    if not result.get("complete", True):
+        yield "INCOMPLETE: this is what there was when the script was ended."
     yield f"copy bandwidth {result['copy_bytes_per_s'] / 1e9:,.0f} GB/s; {result['seconds']:.0f} s in all"
     yield ""
     for check in result["checks"]:

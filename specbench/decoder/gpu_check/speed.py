@@ -31,7 +31,7 @@ class Scale:
     """Over what is measured, and how often.
 
     context: tokens per request at the beginning · steps: of whole decoding that are timed
-    bandwidth: bytes per second, what `of_bandwidth` is of
+    bandwidth: bytes per second, what `of_bandwidth` is of · decoded: the batch sizes of whole decoding
     """
 
     batch_sizes: tuple[int, ...]
@@ -40,6 +40,7 @@ class Scale:
     repeats: int
     steps: int
     bandwidth: float
+    decoded: tuple[int, ...]
 
 
 def passes(pair: Pair, target: Llama, scale: Scale) -> Iterator[Figure]:
@@ -126,7 +127,7 @@ def decoding(pair: Pair, target: Llama, drafter: Llama, scale: Scale) -> Iterato
     """Whole decoding, host and all: plain, and with acceptance made up, so that random weights draft as a good drafter
     would; each by steps that the host leads, and by lagged ones.
     """
-    for batch_size, gamma in product(scale.batch_sizes, (0, *scale.gammas)):
+    for batch_size, gamma in product(scale.decoded, (0, *scale.gammas)):
         for what, lagged in (("decoding", False), ("decoding, lagged", True)):
             rate = _tokens_per_s(target, drafter if gamma else "none", gamma, batch_size, scale, lagged=lagged)
             yield Figure(
@@ -144,7 +145,7 @@ def decoding(pair: Pair, target: Llama, drafter: Llama, scale: Scale) -> Iterato
 def _tokens_per_s(
     target: Llama, drafter: Llama | str, gamma: int, batch_size: int, scale: Scale, *, lagged: bool
 ) -> float:
-    warm_up = 4
+    warm_up = 12  # until a draft has been accepted whole: what then differs is captured, and not in the time
     length = scale.context + (scale.steps + warm_up + 2) * (gamma + 1)
     rate = ACCEPTANCE if gamma else None
     engine = make_engine(target, drafter, gamma=gamma, rows=batch_size, length=length, acceptance=rate, lagged=lagged)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
 import subprocess
 import sys
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +25,6 @@ from specbench.decoder.gpu_check.__main__ import _Run
 from specbench.decoder.gpu_check.exactness import Check, _margin, check_distribution, check_greedy, check_noise
 from specbench.decoder.gpu_check.figures import Figure
 from specbench.decoder.gpu_check.models import LLAMA_1B, LLAMA_8B, TINY_PAIRS, Pair, RandomWeights
-from specbench.decoder.gpu_check.speed import Scale
 from specbench.decoder.models.llama import Llama
 from specbench.decoder.request import Logprob, StepOutput
 from specbench.decoder.verify import Verified
@@ -52,6 +56,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_check_holds_and_every_figure_has_its_unit(result: Path) -> None:
     found = json.loads(result.read_text())
     assert found["failures"] == []
+    assert found["complete"]
     assert {check["name"]: check["ok"] for check in found["checks"]} == {
         "noise": True,
         "greedy ngram float32": True,
@@ -100,22 +105,24 @@ def test_where_kernels_run_all_is_checked_and_measured_without_them_and_on_them(
     monkeypatch.setattr(exactness.kernels, "usable", lambda device, dtype: True)
     for name in ("check_greedy", "check_coupled", "check_lagged", "check_distribution"):
         monkeypatch.setattr(exactness, name, checked)
-    for check in exactness.exactness(CPU, tiny=True):
-        check()
-    assert asked == [*[False] * 5, *[True] * 5]
+    monkeypatch.setattr(__main__, "kernel_checks", lambda device: {})
+    monkeypatch.setattr(__main__, "kernel_times", lambda *arguments: [])
     models: list[tuple[str, bool]] = []
 
     def passed(pair: Pair, target: Llama, scale: Any) -> list[Figure]:
         models.append((pair.target, target.on_kernels))
+        asked.append(target.on_kernels)
         return []
 
     monkeypatch.setattr(__main__, "passes", passed)
     for name in ("accepts", "drafts", "decoding", "generate"):
         monkeypatch.setattr(__main__, name, lambda *arguments: [])
-    run = _Run(deadline=float("inf"))
-    __main__._measure(run, TINY_PAIRS[0], CPU, Scale((1,), (1,), 8, 1, 1, 1.0))
-    assert run.failures == []
-    assert models == [("tiny", False), ("tiny, on kernels", True)]
+    monkeypatch.setattr(__main__, "TINY_PAIRS", (*TINY_PAIRS, replace(TINY_PAIRS[0], target="other")))
+    found = __main__.gpu_check(CPU, tiny=True, minutes=5.0)
+    assert found["failures"] == []
+    assert models == [(f"{model}{how}", bool(how)) for how in ("", ", on kernels") for model in ("tiny", "other")]
+    assert asked == sorted(asked)  # whatever a kernel does to the device, what PyTorch does is done
+    assert Counter(asked) == {False: 7, True: 7}
 
 
 def test_speculation_at_a_made_up_rate_says_so(result: Path) -> None:
@@ -193,31 +200,79 @@ def test_a_kernel_that_differs_from_its_twin_is_found(monkeypatch: pytest.Monkey
     for close, ok in ((1e-6, True), (1e-3, False), (math.nan, False)):
         case = cases.Case(lambda close=close: (ones + close,), lambda: (ones,), moved=0)
         monkeypatch.setattr(cases, "silu_case", lambda shape, device, case=case: case)
-        by_name = dict(zip(kernels.CHECKS, kernels.kernel_checks(CPU), strict=True))
-        assert by_name["silu and product"]().ok is ok
+        assert kernels.kernel_checks(CPU)["kernel silu and product"]().ok is ok
 
 
 def test_kernels_are_named_as_skipped_where_triton_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "find_spec", lambda name: None)
-    [check] = [check() for check in kernels.kernel_checks(CPU)]
+    [check] = [check() for check in kernels.kernel_checks(CPU).values()]
     assert check.ok is None
     assert all(name in check.detail for name in kernels.CHECKS)
 
 
-def test_what_fails_or_comes_too_late_is_told_and_the_rest_goes_on() -> None:
-    run = _Run(deadline=float("inf"))
+def test_what_fails_is_told_and_the_rest_goes_on() -> None:
+    run = _Run(seconds=math.inf)
 
     def broken() -> Check:
         raise RuntimeError("no such instruction")
 
-    run.check(broken)
-    run.check(lambda: Check("whole", True, ""))
+    run.check_all({"broken": broken, "whole": lambda: Check("whole", True, "")})
     assert [check.name for check in run.checks] == ["whole"]
-    late = _Run(deadline=0)
-    late.measure("passes", lambda: [Figure("plain pass", "tiny", 1.0, "ms"), Figure("verify pass", "tiny", 1.0, "ms")])
-    assert run.failures == [{"what": "a check", "error": "RuntimeError: no such instruction"}]
-    assert late.failures == [{"what": "passes", "error": "TimeoutError: the time is up (--minutes)"}]
-    assert [figure.what for figure in late.figures] == ["plain pass"]
+    assert run.failures == [{"what": "broken", "error": "RuntimeError: no such instruction"}]
+
+
+def test_what_comes_after_the_time_is_not_begun() -> None:
+    run, begun = _Run(seconds=math.inf), []
+
+    def figures() -> Iterator[Figure]:
+        for name in ("plain pass", "verify pass"):
+            begun.append(name)
+            run._seconds = 0.0
+            yield Figure(name, "tiny", 1.0, "ms")
+
+    run.measure("passes", figures)
+    run.measure("the same again", figures)
+    run.check_all({"noise": lambda: Check("noise", True, "")})
+    assert begun == [figure.what for figure in run.figures] == ["plain pass"]
+    late = "TimeoutError: the time is up (--minutes)"
+    assert run.failures == [{"what": what, "error": late} for what in ("passes", "the same again", "noise")]
+    assert run.checks == []
+
+
+def test_a_script_that_is_killed_leaves_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is killed in the middle of a measurement."""
+    done = {"noise": lambda: Check("noise", True, "")}
+    monkeypatch.setattr(__main__, "exactness", lambda *arguments, **settings: done)
+
+    def killed(pair: Pair, target: Llama, scale: Any) -> Iterator[Figure]:
+        yield Figure("plain pass", pair.target, 1.0, "ms")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(__main__, "passes", killed)
+    with pytest.raises(KeyboardInterrupt):
+        __main__.gpu_check(CPU, tiny=True, minutes=5.0, output=tmp_path / "result.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+    found = json.loads((tmp_path / "result.json").read_text())
+    assert [check["name"] for check in found["checks"]] == ["noise"]
+    assert [figure["what"] for figure in found["figures"]] == ["plain pass"]
+    shown = script("--show", tmp_path / "result.json")
+    assert shown.returncode == 5
+    assert "\nINCOMPLETE: " in shown.stdout
+
+
+def test_a_measurement_frees_what_it_held_in_a_cycle() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.itself = self
+
+    models: list[weakref.ref[Model]] = []
+    gc.disable()
+    try:
+        run = _Run(seconds=math.inf)
+        run.measure("a model", lambda: models.append(weakref.ref(Model())) or [])
+        assert [model() for model in models] == [None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(("shape", "billions"), [(LLAMA_1B, 1.236), (LLAMA_8B, 8.03)], ids=["1B", "8B"])

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -201,6 +201,32 @@ def test_a_kernel_that_differs_from_its_twin_is_found(monkeypatch: pytest.Monkey
         case = cases.Case(lambda close=close: (ones + close,), lambda: (ones,), moved=0)
         monkeypatch.setattr(cases, "silu_case", lambda shape, device, case=case: case)
         assert kernels.kernel_checks(CPU)["kernel silu and product"]().ok is ok
+
+
+def test_a_kernel_is_timed_in_a_graph_and_its_twin_as_the_host_starts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    pytest.importorskip("triton")
+    from specbench.decoder.gpu_check import cases
+
+    done: list[str] = []
+
+    def capture(work: Callable[[], None]) -> tuple[Callable[[], None], None]:
+        work()
+        captured.append([*done])
+        return lambda: done.append("replay"), None
+
+    def case(shape: object, device: object) -> cases.Case:
+        return cases.Case(lambda: done.append("kernel") or (), lambda: done.append("twin") or (), moved=1)
+
+    captured: list[list[str]] = []
+    monkeypatch.setattr(cases, "silu_case", case)
+    monkeypatch.setattr(kernels, "CHECKS", {"silu": kernels.CHECKS["silu and product"]})
+    monkeypatch.setattr(kernels, "capture", capture)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    figures = [*kernels.kernel_times(torch.device("cuda", 0), 1.0, repeats=2)]
+    assert captured == [["kernel"] * 20]
+    assert [*dict.fromkeys(done[20:])] == ["replay", "twin"]  # and no kernel by itself
+    assert [figure.what for figure in figures] == ["kernel in a graph, silu", "twin, silu"]
 
 
 def test_kernels_are_named_as_skipped_where_triton_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,7 +108,7 @@ async def run_server(
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=asyncio.subprocess.STDOUT,
-                env={**os.environ, **command.env, "SPECBENCH_PARENT": str(os.getpid())},
+                env={**os.environ, **_path(argv[0]), **command.env, "SPECBENCH_PARENT": str(os.getpid())},
                 start_new_session=True,
             )
         except OSError as error:
@@ -136,6 +136,14 @@ async def run_server(
 def _filled(argv: Sequence[str], places: Mapping[str, str]) -> list[str]:
     """The words with what their placeholders stand for."""
     return [re.sub(r"\{port\}|\{files\}", lambda found: places[found[0]], word) for word in argv]
+
+
+def _path(program: str) -> dict[str, str]:
+    """PATH with the program's own directory first: what pip puts beside an engine's Python, such as the ninja that
+    kernels are compiled with at run time, is found there alone.
+    """
+    folder = os.path.dirname(program)
+    return {"PATH": os.pathsep.join((folder, os.environ.get("PATH", os.defpath)))} if os.path.isabs(folder) else {}
 
 
 def _note_start(pid: int, argv: list[str], nice: int, run_dir: Path) -> None:

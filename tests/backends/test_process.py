@@ -83,6 +83,17 @@ async def test_a_server_knows_who_started_it(tmp_path: Path) -> None:
     assert caught.value.log_tail.endswith(f"\n{os.getpid()}")
 
 
+async def test_a_server_finds_the_tools_beside_its_own_program(tmp_path: Path) -> None:
+    (tools := tmp_path / "bin").mkdir()
+    (tools / "python").symlink_to(sys.executable)
+    (tools / "ninja").symlink_to("/bin/true")
+    program = (str(tools / "python"), "-c", "import shutil; print(shutil.which('ninja'))")
+    with pytest.raises(LaunchFailed) as caught:
+        async with run_server(Command(program), log_in(tmp_path)):
+            pass
+    assert caught.value.log_tail.endswith(f"\n{tools / 'ninja'}")
+
+
 async def test_a_server_that_is_never_ready_is_ended_after_the_timeout(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
     sleeper = f"import os, time; open({str(marker)!r}, 'w').write(str(os.getpid())); time.sleep(600)"

@@ -16,7 +16,14 @@ from specbench.backends.base import Command, EngineOptions, Launch, ResolvedSett
 from specbench.backends.container import PORT, in_container, model_mounts
 from specbench.backends.counter_probe import CounterProbe
 from specbench.backends.explain import ARTICLE_FLAGS, article_flag, explain
-from specbench.backends.launch_checks import check_own_head, check_schedule, check_verification, differing, nowhere
+from specbench.backends.launch_checks import (
+    check_own_head,
+    check_schedule,
+    check_verification,
+    device_number,
+    differing,
+    nowhere,
+)
 from specbench.backends.vllm_counters import count
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.replay.dialect import VLLM, Dialect
@@ -48,6 +55,7 @@ _OWNED = {
     "--speculative-config": "--method, --drafter and --gamma",
     "--tensor-parallel-size": "--tensor-parallel",
     "-tp": "--tensor-parallel",
+    "--device-ids": "--device cuda:N, the first of those it uses, or the variable CUDA_VISIBLE_DEVICES",
     "--quantization": "--quantization",
     "-q": "--quantization",
     "--gpu-memory-utilization": "--memory-fraction",
@@ -57,6 +65,9 @@ _OWNED = {
 """vLLM's flags that specbench writes itself, and specbench's own for them."""
 
 CPU_KV_CACHE_BYTES = 2 << 30
+
+SETTINGS_S = 120
+"""For /server_info, which first asks pip, nvidia-smi and others about the machine."""
 
 
 class VllmBackend:
@@ -114,7 +125,7 @@ class VllmBackend:
         return explain(log, self.name)
 
     async def read_back(self, base_url: str, launch: Launch) -> ResolvedSettings:
-        async with aiohttp.ClientSession(base_url, timeout=aiohttp.ClientTimeout(total=30)) as session:
+        async with aiohttp.ClientSession(base_url, timeout=aiohttp.ClientTimeout(total=SETTINGS_S)) as session:
             version = str((await _json(session, "/version"))["version"])
             info = await _json(session, "/server_info?config_format=json")
         if not version.startswith(TESTED):
@@ -143,6 +154,9 @@ def shape(launch: Launch) -> list[str]:
     ]
     if launch.device == "cpu":
         flags.append("--enforce-eager")
+    if (first := device_number(launch.device)) is not None:
+        numbers = range(first, first + options.tensor_parallel)
+        flags += ["--device-ids", ",".join(map(str, numbers))]
     if options.tensor_parallel > 1:
         flags += ["--tensor-parallel-size", str(options.tensor_parallel)]
     if options.quantization is not None:

@@ -97,6 +97,13 @@ def test_on_gpus_memory_quantization_and_parallelism_are_set() -> None:
     assert value(argv, "--gpu-memory-utilization") == "0.9"
     assert "--enforce-eager" not in argv
     assert "--kv-cache-memory-bytes" not in argv
+    assert "--device-ids" not in argv
+
+
+@pytest.mark.parametrize(("tensor_parallel", "numbers"), [(1, "2"), (4, "2,3,4,5")])
+def test_the_gpus_are_those_from_the_named_one_on(tensor_parallel: int, numbers: str) -> None:
+    options = EngineOptions(tensor_parallel=tensor_parallel, python=PYTHON)
+    assert value(command(device="cuda:2", options=options).argv, "--device-ids") == numbers
 
 
 methods = st.sampled_from([m for m in METHODS if m not in ("none", *OWN)])
@@ -149,6 +156,7 @@ def test_engine_arguments_come_last_so_they_win() -> None:
         ("--max-num-seqs=4", "specbench sets this itself. Use --batch-size"),
         ("-tp=4", "specbench sets this itself. Use --tensor-parallel"),
         ("--tensor_parallel_size=4", "specbench sets this itself. Use --tensor-parallel"),
+        ("--device-ids=1", "specbench sets this itself. Use --device cuda:N"),
         ("--tensor-p=4", "specbench sets this itself. Use --tensor-parallel"),
         ("--speculative-config={}", "Use --method, --drafter and --gamma"),
     ],
@@ -175,8 +183,9 @@ def test_in_a_container_models_are_mounted_read_only_and_the_port_is_on_loopback
         device="cuda",
         options=EngineOptions(container=Container("vllm/vllm-openai:v0.32.0")),
     )
-    assert made.argv[:20] == (
-        *("docker", "run", "--rm", "--init", "--name", "specbench-{port}", "--gpus", "all", "--ipc=host"),
+    assert made.argv[:22] == (
+        *("docker", "run", "--rm", "--init", "--name", "specbench-{port}"),
+        *("--gpus", "all", "--env", "CUDA_VISIBLE_DEVICES", "--ipc=host"),
         *("--publish", "127.0.0.1:{port}:8000"),
         *("--volume", "/models/target:/models/target:ro"),
         # A snapshot is made of links into the repository beside it.

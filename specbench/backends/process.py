@@ -142,8 +142,9 @@ def _path(program: str) -> dict[str, str]:
     """PATH with the program's own directory first: what pip puts beside an engine's Python, such as the ninja that
     kernels are compiled with at run time, is found there alone.
     """
-    folder = os.path.dirname(program)
-    return {"PATH": os.pathsep.join((folder, os.environ.get("PATH", os.defpath)))} if os.path.isabs(folder) else {}
+    if not Path(program).is_absolute():
+        return {}
+    return {"PATH": os.pathsep.join((str(Path(program).parent), os.environ.get("PATH", os.defpath)))}
 
 
 def _note_start(pid: int, argv: list[str], nice: int, run_dir: Path) -> None:

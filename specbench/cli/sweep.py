@@ -166,7 +166,9 @@ def sweep(
         help="Measure the baseline a second time, as if it were a method: the noise floor of every speedup.",
         rich_help_panel=_RUN,
     ),
-    dtype: str | None = typer.Option(None, help="float32 or bfloat16; on a GPU bfloat16, unless given.", rich_help_panel=_WHAT),
+    dtype: str | None = typer.Option(
+        None, help="float32 or bfloat16; on a GPU bfloat16, unless given.", rich_help_panel=_WHAT
+    ),
     device: str | None = typer.Option(None, help="cpu or cuda.", rich_help_panel=_WHAT),
     threads: int | None = typer.Option(None, help="CPU threads of the engine.", rich_help_panel=_WHAT),
     max_model_len: int | None = typer.Option(

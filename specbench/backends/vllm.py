@@ -41,6 +41,9 @@ SERVER = "vllm.entrypoints.openai.api_server"
 # vLLM refuses async scheduling with these, and silently leaves it on for a baseline beside them.
 _NO_ASYNC_SCHEDULING = frozenset({"ngram", "suffix", "medusa"})
 
+_OLDER_RUNNER = frozenset({"suffix", "medusa"})
+"""What vLLM drafts with on its first model runner alone, while the others' arms run on its second."""
+
 SCHEDULED = frozenset({"ngram", "draft_model", "eagle3", "eagle", "mtp"})
 """Methods whose gamma may follow the batch size: the other proposers of vLLM end with an AssertionError."""
 
@@ -224,6 +227,8 @@ def _environment(launch: Launch) -> dict[str, str]:
     env = {"VLLM_NO_USAGE_STATS": "1", "VLLM_SERVER_DEV_MODE": "1"}  # the latter for /server_info
     if launch.target.is_absolute():
         env["HF_HUB_OFFLINE"] = "1"
+    if launch.matched and launch.device != "cpu" and _OLDER_RUNNER & {launch.speculation.method, *launch.methods}:
+        env["VLLM_USE_V2_MODEL_RUNNER"] = "0"
     if launch.device == "cpu":
         # See ReferenceBackend.command: spinning threads, on a machine whose cores are all in use.
         env["OMP_WAIT_POLICY"] = "PASSIVE"

@@ -130,6 +130,19 @@ def test_one_method_without_async_scheduling_switches_it_off_in_every_arm(method
     assert flag in command(Speculation("eagle3", 2, "/d"), device="cuda", methods=methods).argv
 
 
+@pytest.mark.parametrize("older", ["suffix", "medusa"])
+def test_all_arms_run_on_the_model_runner_that_all_methods_run_on(older: str) -> None:
+    def runner(*methods: str, **changes: object) -> list[str | None]:
+        arms = [None, *(Speculation(name, 2, None if name in DRAFTERLESS else "/d") for name in methods)]
+        made = (command(arm, methods=methods, **changes) for arm in arms)
+        return [one.env.get("VLLM_USE_V2_MODEL_RUNNER") for one in made]
+
+    assert runner("eagle3", older, device="cuda") == ["0", "0", "0"]
+    assert runner("eagle3", "ngram", device="cuda") == [None, None, None]
+    assert runner(older, device="cuda", matched=False) == [None, None]
+    assert runner(older, device="cpu") == [None, None]
+
+
 def test_as_deployed_leaves_the_engine_its_own_defaults() -> None:
     argv = " ".join(command(matched=False).argv)
     assert "prefix-caching" not in argv

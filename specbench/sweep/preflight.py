@@ -15,7 +15,7 @@ from specbench.model_config import model_config
 from specbench.sweep.config import SweepConfig
 from specbench.sweep.plan import SweepPlan
 from specbench.sweep.requests import request_order
-from specbench.telemetry.inventory import AMD_UNSUPPORTED, has_amd_gpu, list_gpus
+from specbench.telemetry.inventory import AMD_UNSUPPORTED, has_amd_gpu, list_gpus, silent_gpus
 from specbench.workloads.prompt import Workload
 
 _BYTES = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0}
@@ -53,7 +53,10 @@ def check_fit(
     _check_length(config, target)
     whole = _device_memory(config.device, options.tensor_parallel)
     if whole is None:
-        why = AMD_UNSUPPORTED if has_amd_gpu() else "no GPU is to be seen from here"
+        unseen = (
+            f"no answer from {', '.join(silent)}" if (silent := silent_gpus()) else "no GPU is to be seen from here"
+        )
+        why = AMD_UNSUPPORTED if has_amd_gpu() else unseen
         note(f"--device {config.device}, but {why}: memory was not checked.")
         return
     drafter = max((weight_bytes(path, config.dtype, None) for path in drafters), default=0)

@@ -176,11 +176,13 @@ class TestOnGpus:
 
 def test_a_gpu_that_is_not_to_be_seen_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "list_gpus", list)
+    monkeypatch.setattr(preflight, "silent_gpus", list)
     assert "no GPU is to be seen" in notes(model(tmp_path / "m", 16), config())[0]
 
 
 def test_an_amd_gpu_is_noted_as_not_supported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "list_gpus", list)
+    monkeypatch.setattr(preflight, "silent_gpus", list)
     monkeypatch.setattr(inventory, "AMD_DEVICE", tmp_path)
     assert "AMD's GPUs are not supported yet" in notes(model(tmp_path / "m", 16), config())[0]
 

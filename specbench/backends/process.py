@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import shlex
@@ -22,11 +23,16 @@ from specbench.backends import servers
 from specbench.backends.base import Command
 from specbench.errors import SpecbenchError
 
+logger = logging.getLogger(__name__)
+
 LOG_TAIL_LINES = 20
 CAUSE_LINES = 400
 """Lines of a log that are searched for the cause: engines print it first, and pages of tracebacks after it."""
 
 STOP_GRACE_S = 3.0
+KILL_WAIT_S = 30.0
+"""How long killed processes are waited for: a driver takes its time to free a worker's memory, which the next needs."""
+
 _POLL_S = 0.1
 _CLOCK_S = 1.0
 """By how much the times at which two processes began may be wrong against each other."""
@@ -200,7 +206,7 @@ async def _answers(url: str) -> bool:
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """SIGTERM to the group, SIGKILL to whatever is left of the tree after the grace time.
+    """SIGTERM to the group, SIGKILL to whatever is left of the tree after the grace time; returns once all have ended.
 
     Children that left the group (engines start some in sessions of their own) are found by descent, so the tree is
     read while its root still lives.
@@ -216,6 +222,11 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
             with suppress(psutil.NoSuchProcess):  # psutil looks at the creation time, so a reused pid is safe
                 child.kill()
     await process.wait()
+    deadline = time.monotonic() + KILL_WAIT_S
+    while (left := [child.pid for child in tree if servers.runs(child)]) and time.monotonic() < deadline:
+        await asyncio.sleep(_POLL_S)
+    if left:
+        logger.warning("processes %s of the server were killed and have not ended", ", ".join(map(str, left)))
 
 
 async def _run(argv: list[str]) -> str:

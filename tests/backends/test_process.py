@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from specbench.backends import process, servers
 from specbench.backends.base import Command
 from specbench.backends.process import LaunchFailed, run_server
 
@@ -59,6 +60,21 @@ async def test_the_whole_tree_ends_even_children_in_sessions_of_their_own(tmp_pa
 async def test_a_server_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     stubborn = HEALTHY.format(extra="import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     assert all_gone(await tree_of(python(stubborn), log_in(tmp_path)))
+
+
+async def test_the_next_start_comes_when_killed_workers_have_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker that a driver holds for a while after SIGKILL still has its memory."""
+    looks = iter([True] * 4)
+    monkeypatch.setattr(servers, "runs", lambda child: next(looks, False))
+    await tree_of(python(HEALTHY.format(extra="")), log_in(tmp_path))
+    assert next(looks, None) is None
+    monkeypatch.setattr(servers, "runs", lambda child: True)
+    monkeypatch.setattr(process, "KILL_WAIT_S", 0.2)
+    (tmp_path / "stuck").mkdir()
+    await tree_of(python(HEALTHY.format(extra="")), log_in(tmp_path / "stuck"))
+    assert "were killed and have not ended" in caplog.text
 
 
 async def test_the_log_begins_with_the_command_and_keeps_the_output(tmp_path: Path) -> None:

@@ -125,7 +125,9 @@ class SweepConfig(AttachOptions):
     tensor_parallel: PositiveInt = Field(1, description="GPUs that the weights are split over")
     quantization: str | None = Field(None, description="how the engine quantizes the target, such as fp8")
     memory_fraction: Number | None = Field(None, gt=0, le=1, description="of the device's memory")
-    kv_cache: Annotated[ByteSize, NotTruth] | None = Field(None, description="memory of the KV cache, such as 2GiB")
+    kv_cache: Annotated[ByteSize, NotTruth] | None = Field(
+        None, description="memory of the KV cache, such as 2GiB; vLLM: of each GPU"
+    )
     prefix_caching: bool = Field(False, description="let requests share the KV cache of a common beginning")
     engine_arg: tuple[str, ...] = Field((), description="appended to the engine's own command line")
     python: Path | None = Field(None, description="interpreter of the engine's environment")

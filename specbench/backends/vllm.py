@@ -69,6 +69,12 @@ _OWNED = {
 
 CPU_KV_CACHE_BYTES = 2 << 30
 
+GRAPH_TOKENS = 512
+"""Above so many tokens in a pass vLLM captures no CUDA graph by itself: 512 requests, or 102 with a gamma of 4."""
+
+_OF_GRAPHS = ("--cudagraph", "--max-cudagraph", "--compilation-config", "-cc", "-O", "--enforce-eager")
+"""Beginnings of vLLM's flags by which somebody has decided on graphs."""
+
 SETTINGS_S = 120
 """For /server_info, which first asks pip, nvidia-smi and others about the machine."""
 
@@ -179,7 +185,25 @@ def _fairness(launch: Launch) -> list[str]:
     return [
         "--enable-prefix-caching" if launch.options.prefix_caching else "--no-enable-prefix-caching",
         "--async-scheduling" if _async_scheduling(launch) else "--no-async-scheduling",
+        *_graph_flags(launch),
     ]
+
+
+def _graph_flags(launch: Launch) -> list[str]:
+    """CUDA graphs for passes that are too large for vLLM's own: a speculating arm has them at smaller batches."""
+    last = launch.max_batch_size
+    tiers = _ranges(launch.speculation, last) or [[1, last, launch.speculation.gamma]]
+    passes = {count * (gamma + 1) for _, end, gamma in tiers for count in _graph_ladder(min(end, last))}
+    decided = any(word.replace("_", "-").startswith(_OF_GRAPHS) for word in launch.options.engine_args)
+    if launch.device == "cpu" or decided or max(passes) <= GRAPH_TOKENS:
+        return []
+    return ["--cudagraph-capture-sizes", *map(str, sorted({*_graph_ladder(GRAPH_TOKENS), *passes}))]
+
+
+def _graph_ladder(largest: int) -> list[int]:
+    """vLLM's own steps."""
+    sizes = (1, 2, 4, *range(8, 256, 8), *range(256, largest, 16))
+    return [*(size for size in sizes if size < largest), largest]
 
 
 def _async_scheduling(launch: Launch) -> bool:

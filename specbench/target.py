@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 HUB_FILES = ["*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt", "*.safetensors"]
+OLD_WEIGHTS = ["*.bin", "*.pt"]
+"""How many published heads are stored; fetched where there are no safetensors, since others hold the same twice."""
 
 
 def resolve_target(name: str, progress: Callable[[str], None] = logger.info) -> Path:
@@ -61,7 +63,10 @@ def _from_hub(name: str, progress: Callable[[str], None]) -> Path:
         ) from error
     progress(f"Fetching {name} from the Hugging Face hub (what is already in its cache is kept).")
     try:
-        return Path(snapshot_download(name, allow_patterns=HUB_FILES)).absolute()
+        path = Path(snapshot_download(name, allow_patterns=HUB_FILES))
+        if not any(path.glob("*.safetensors")):
+            path = Path(snapshot_download(name, allow_patterns=[*HUB_FILES, *OLD_WEIGHTS]))
+        return path.absolute()
     except GatedRepoError as error:
         raise SpecbenchError(f"{name} is gated: accept its licence on the hub, then run `hf auth login`.") from error
     except (RepositoryNotFoundError, HFValidationError) as error:

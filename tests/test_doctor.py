@@ -160,7 +160,7 @@ def test_a_server_that_outlived_its_run_is_a_problem_until_it_is_cleaned(stale_s
 
 def fake_nvml(**changes: Any) -> SimpleNamespace:
     functions: dict[str, Any] = {
-        "NVMLError": pynvml.NVMLError,
+        **{name: kind for name, kind in vars(pynvml).items() if isinstance(kind, type) and issubclass(kind, Exception)},
         "nvmlInit": lambda: None,
         "nvmlShutdown": lambda: None,
         "nvmlDeviceGetCount": lambda: 2,
@@ -176,6 +176,10 @@ def failing(*_: object) -> None:
     raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
 
 
+def missing() -> None:
+    raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+
 def test_gpus_are_listed_with_memory_and_driver(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml())
     check = doctor._gpus()
@@ -184,10 +188,12 @@ def test_gpus_are_listed_with_memory_and_driver(monkeypatch):
 
 
 def test_no_driver_is_no_problem_but_a_broken_one_is(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlInit=failing))
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlInit=missing))
     assert doctor._gpus().state == "note"
-    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlDeviceGetCount=failing))
-    assert doctor._gpus().state == "problem"
+    for question in ("nvmlInit", "nvmlDeviceGetCount"):
+        monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(**{question: failing}))
+        check = doctor._gpus()
+        assert (check.state, check.text) == ("problem", "no answer from the NVIDIA driver: Unknown Error")
 
 
 def test_a_gpu_that_does_not_answer_is_a_problem_and_the_others_are_listed(monkeypatch):
@@ -202,7 +208,7 @@ def test_a_gpu_that_does_not_answer_is_a_problem_and_the_others_are_listed(monke
 
 @pytest.mark.parametrize("sign", ["/dev/kfd", "amd-smi"])
 def test_an_amd_gpu_is_said_to_be_unsupported(monkeypatch, tmp_path, sign):
-    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlInit=failing))
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlInit=missing))
     monkeypatch.setattr(inventory, "AMD_DEVICE", tmp_path if sign == "/dev/kfd" else tmp_path / "none")
     monkeypatch.setattr(shutil, "which", lambda name: f"/opt/{name}" if name == sign else None)
     check = doctor._gpus()

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -51,6 +52,24 @@ def test_the_home_of_nobody_is_a_sentence():
 def test_a_hub_id_gives_the_directory_of_its_snapshot(tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, allow_patterns: str(tmp_path / name))
     assert resolve_target("org/model") == tmp_path / "org" / "model"
+
+
+@pytest.mark.parametrize(
+    ("weights", "fetched"),
+    [("model.safetensors", ["model.safetensors"]), ("pytorch_model.bin", ["pytorch_model.bin"]), ("a.pt", ["a.pt"])],
+)
+def test_weights_of_the_older_kind_are_fetched_where_there_are_no_others(tmp_path, monkeypatch, weights, fetched):
+    stored = ["config.json", weights, *(["consolidated.bin"] if weights.endswith(".safetensors") else [])]
+
+    def download(name: str, allow_patterns: list[str]) -> str:
+        for file in stored:
+            if any(fnmatch(file, pattern) for pattern in allow_patterns):
+                (tmp_path / file).touch()
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    found = {file.name for file in resolve_target("org/head").iterdir()}
+    assert found == {"config.json", *fetched}
 
 
 class _Hub(BaseHTTPRequestHandler):

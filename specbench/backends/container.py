@@ -42,7 +42,8 @@ def in_container(
     return Command(
         (
             *(container.runner, "run", "--rm", "--init", "--name", name),
-            *(gpu_flags if gpus else ()),
+            # The variable without a value: as it is here, where it is set.
+            *((*gpu_flags, "--env", "CUDA_VISIBLE_DEVICES") if gpus else ()),
             # Engines' workers pass tensors through shared memory, of which a container has 64 MB by default.
             "--ipc=host",
             *("--publish", f"127.0.0.1:{{port}}:{PORT}"),

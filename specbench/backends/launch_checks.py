@@ -49,6 +49,12 @@ def check_on_gpu(launch: Launch, engine: str) -> None:
         raise SpecbenchError(f"{engine} speculates on NVIDIA GPUs alone, and is measured there: --device cuda.")
 
 
+def device_number(device: str) -> int | None:
+    """The N of cuda:N; None where the engine is to take the first that it sees."""
+    _, _, number = device.partition(":")
+    return int(number) if number else None
+
+
 def nowhere(engine: str) -> SpecbenchError:
     """For a launch that names neither an environment nor an image."""
     return SpecbenchError(

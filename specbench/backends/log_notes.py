@@ -19,6 +19,11 @@ NOTES = (
         "drafts are compared with sampled tokens, not rejection-sampled: at a temperature fewer are accepted",
     ),
     (
+        r"Model Runner V2 does not yet support speculative method '(\w+)'",
+        "{1} runs on vLLM's first model runner and arms without it on its second: only arms on the same one are a fair "
+        "baseline (--baseline matched)",
+    ),
+    (
         r"Disabling block reuse for (\w+) backend",
         "block reuse is off with attention backend {1}, whatever was asked",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import shlex
@@ -22,11 +23,16 @@ from specbench.backends import servers
 from specbench.backends.base import Command
 from specbench.errors import SpecbenchError
 
+logger = logging.getLogger(__name__)
+
 LOG_TAIL_LINES = 20
 CAUSE_LINES = 400
 """Lines of a log that are searched for the cause: engines print it first, and pages of tracebacks after it."""
 
 STOP_GRACE_S = 3.0
+KILL_WAIT_S = 30.0
+"""How long killed processes are waited for: a driver takes its time to free a worker's memory, which the next needs."""
+
 _POLL_S = 0.1
 _CLOCK_S = 1.0
 """By how much the times at which two processes began may be wrong against each other."""
@@ -108,7 +114,7 @@ async def run_server(
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=asyncio.subprocess.STDOUT,
-                env={**os.environ, **command.env, "SPECBENCH_PARENT": str(os.getpid())},
+                env={**os.environ, **_path(argv[0]), **command.env, "SPECBENCH_PARENT": str(os.getpid())},
                 start_new_session=True,
             )
         except OSError as error:
@@ -136,6 +142,15 @@ async def run_server(
 def _filled(argv: Sequence[str], places: Mapping[str, str]) -> list[str]:
     """The words with what their placeholders stand for."""
     return [re.sub(r"\{port\}|\{files\}", lambda found: places[found[0]], word) for word in argv]
+
+
+def _path(program: str) -> dict[str, str]:
+    """PATH with the program's own directory first: what pip puts beside an engine's Python, such as the ninja that
+    kernels are compiled with at run time, is found there alone.
+    """
+    if not Path(program).is_absolute():
+        return {}
+    return {"PATH": os.pathsep.join((str(Path(program).parent), os.environ.get("PATH", os.defpath)))}
 
 
 def _note_start(pid: int, argv: list[str], nice: int, run_dir: Path) -> None:
@@ -191,7 +206,7 @@ async def _answers(url: str) -> bool:
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """SIGTERM to the group, SIGKILL to whatever is left of the tree after the grace time.
+    """SIGTERM to the group, SIGKILL to whatever is left of the tree after the grace time; returns once all have ended.
 
     Children that left the group (engines start some in sessions of their own) are found by descent, so the tree is
     read while its root still lives.
@@ -207,6 +222,11 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
             with suppress(psutil.NoSuchProcess):  # psutil looks at the creation time, so a reused pid is safe
                 child.kill()
     await process.wait()
+    deadline = time.monotonic() + KILL_WAIT_S
+    while (left := [child.pid for child in tree if servers.runs(child)]) and time.monotonic() < deadline:
+        await asyncio.sleep(_POLL_S)
+    if left:
+        logger.warning("processes %s of the server were killed and have not ended", ", ".join(map(str, left)))
 
 
 async def _run(argv: list[str]) -> str:

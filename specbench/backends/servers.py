@@ -11,6 +11,7 @@ import logging
 import os
 import platform
 import signal
+import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -26,6 +27,7 @@ from specbench.store.atomic import replacing
 
 logger = logging.getLogger(__name__)
 
+REMOVE_SECONDS = 60.0
 TERM_SECONDS = 5.0
 """How long a process group has to end by itself after SIGTERM."""
 
@@ -48,7 +50,7 @@ class ProcessIdentity:
             process = psutil.Process(self.pid)
             # Two processes never share a pid within a second; the clock's corrections do move create_time a little.
             same = abs(process.create_time() - self.create_time) < 1
-            return process if same and _runs(process) else None
+            return process if same and runs(process) else None
         except psutil.NoSuchProcess:
             return None
 
@@ -143,6 +145,7 @@ def _forget_ended() -> None:
 
 
 def _end(record: ServerRecord) -> bool:
+    _remove_container(record.command)
     members = _members(record)
     _signal(members, signal.SIGTERM)
     survivors = _wait(members)
@@ -154,15 +157,26 @@ def _end(record: ServerRecord) -> bool:
     return not survivors
 
 
+def _remove_container(command: Sequence[str]) -> None:
+    """The container whose runner the command is, if it is one: it outlives the runner."""
+    if command[:2] in (("docker", "run"), ("podman", "run")) and "--name" in command:
+        name = command[command.index("--name") + 1]
+        try:
+            subprocess.run([command[0], "rm", "--force", name], capture_output=True, timeout=REMOVE_SECONDS)
+        except (OSError, subprocess.SubprocessError) as error:
+            logger.warning("container %s was not removed (%s)", name, error)
+
+
 def _wait(processes: set[psutil.Process]) -> set[psutil.Process]:
     """Those that still run after TERM_SECONDS. psutil.wait_procs would wait for zombies that nobody reaps."""
     deadline = time.monotonic() + TERM_SECONDS
-    while (running := {p for p in processes if _runs(p)}) and time.monotonic() < deadline:
+    while (running := {p for p in processes if runs(p)}) and time.monotonic() < deadline:
         time.sleep(0.05)
     return running
 
 
-def _runs(process: psutil.Process) -> bool:
+def runs(process: psutil.Process) -> bool:
+    """Whether it has not ended; one that nobody has asked for its exit code (a zombie) has."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -176,7 +190,7 @@ def _members(record: ServerRecord) -> set[psutil.Process]:
         members = {leader, *leader.children(recursive=True)}
     for process in psutil.process_iter():
         with suppress(ProcessLookupError, PermissionError):
-            if os.getpgid(process.pid) == record.pgid and _runs(process):
+            if os.getpgid(process.pid) == record.pgid and runs(process):
                 members.add(process)
     return members
 

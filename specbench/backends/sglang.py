@@ -26,6 +26,7 @@ from specbench.backends.launch_checks import (
     check_raw_logprobs,
     check_schedule,
     check_verification,
+    device_number,
     differing,
     nowhere,
 )
@@ -182,9 +183,9 @@ def _files(speculation: Speculation) -> dict[str, str]:
 def shape(launch: Launch) -> list[str]:
     """What decides memory and speed, the same in both arms."""
     options = launch.options
-    _, _, number = launch.device.partition(":")
+    first = device_number(launch.device)
     flags = [
-        *("--device", "cuda", *(("--base-gpu-id", number) if number else ())),
+        *("--device", "cuda", *(("--base-gpu-id", str(first)) if first is not None else ())),
         *("--dtype", launch.dtype, "--context-length", str(launch.max_model_len)),
         *("--max-running-requests", str(launch.max_batch_size)),
     ]

@@ -20,6 +20,7 @@ from specbench.backends.launch_checks import (
     check_own_head,
     check_raw_logprobs,
     check_verification,
+    device_number,
     nowhere,
 )
 from specbench.backends.tensorrt_llm_counters import IterationProbe, count, read_iterations
@@ -81,6 +82,10 @@ class TensorrtLlmBackend:
         check_verification(launch, "TensorRT-LLM")
         check_raw_logprobs(launch, "TensorRT-LLM")
         check_on_gpu(launch, "TensorRT-LLM")
+        if (number := device_number(launch.device)) is not None:
+            raise SpecbenchError(
+                f"TensorRT-LLM takes the first GPUs that it sees: --device cuda, with CUDA_VISIBLE_DEVICES={number}."
+            )
         _check_flags(options.engine_args)
         grammar = Grammar.of(engine_version(options))
         file = f"trtllm-{launch.speculation.label}.yaml"

@@ -16,7 +16,14 @@ from specbench.backends.base import Command, EngineOptions, Launch, ResolvedSett
 from specbench.backends.container import PORT, in_container, model_mounts
 from specbench.backends.counter_probe import CounterProbe
 from specbench.backends.explain import ARTICLE_FLAGS, article_flag, explain
-from specbench.backends.launch_checks import check_own_head, check_schedule, check_verification, differing, nowhere
+from specbench.backends.launch_checks import (
+    check_own_head,
+    check_schedule,
+    check_verification,
+    device_number,
+    differing,
+    nowhere,
+)
 from specbench.backends.vllm_counters import count
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
 from specbench.replay.dialect import VLLM, Dialect
@@ -34,6 +41,9 @@ SERVER = "vllm.entrypoints.openai.api_server"
 # vLLM refuses async scheduling with these, and silently leaves it on for a baseline beside them.
 _NO_ASYNC_SCHEDULING = frozenset({"ngram", "suffix", "medusa"})
 
+_OLDER_RUNNER = frozenset({"suffix", "medusa"})
+"""What vLLM drafts with on its first model runner alone, while the others' arms run on its second."""
+
 SCHEDULED = frozenset({"ngram", "draft_model", "eagle3", "eagle", "mtp"})
 """Methods whose gamma may follow the batch size: the other proposers of vLLM end with an AssertionError."""
 
@@ -48,6 +58,7 @@ _OWNED = {
     "--speculative-config": "--method, --drafter and --gamma",
     "--tensor-parallel-size": "--tensor-parallel",
     "-tp": "--tensor-parallel",
+    "--device-ids": "--device cuda:N, the first of those it uses, or the variable CUDA_VISIBLE_DEVICES",
     "--quantization": "--quantization",
     "-q": "--quantization",
     "--gpu-memory-utilization": "--memory-fraction",
@@ -57,6 +68,15 @@ _OWNED = {
 """vLLM's flags that specbench writes itself, and specbench's own for them."""
 
 CPU_KV_CACHE_BYTES = 2 << 30
+
+GRAPH_TOKENS = 512
+"""Above so many tokens in a pass vLLM captures no CUDA graph by itself: 512 requests, or 102 with a gamma of 4."""
+
+_OF_GRAPHS = ("--cudagraph", "--max-cudagraph", "--compilation-config", "-cc", "-O", "--enforce-eager")
+"""Beginnings of vLLM's flags by which somebody has decided on graphs."""
+
+SETTINGS_S = 120
+"""For /server_info, which first asks pip, nvidia-smi and others about the machine."""
 
 
 class VllmBackend:
@@ -114,7 +134,7 @@ class VllmBackend:
         return explain(log, self.name)
 
     async def read_back(self, base_url: str, launch: Launch) -> ResolvedSettings:
-        async with aiohttp.ClientSession(base_url, timeout=aiohttp.ClientTimeout(total=30)) as session:
+        async with aiohttp.ClientSession(base_url, timeout=aiohttp.ClientTimeout(total=SETTINGS_S)) as session:
             version = str((await _json(session, "/version"))["version"])
             info = await _json(session, "/server_info?config_format=json")
         if not version.startswith(TESTED):
@@ -143,6 +163,9 @@ def shape(launch: Launch) -> list[str]:
     ]
     if launch.device == "cpu":
         flags.append("--enforce-eager")
+    if (first := device_number(launch.device)) is not None:
+        numbers = range(first, first + options.tensor_parallel)
+        flags += ["--device-ids", ",".join(map(str, numbers))]
     if options.tensor_parallel > 1:
         flags += ["--tensor-parallel-size", str(options.tensor_parallel)]
     if options.quantization is not None:
@@ -162,7 +185,25 @@ def _fairness(launch: Launch) -> list[str]:
     return [
         "--enable-prefix-caching" if launch.options.prefix_caching else "--no-enable-prefix-caching",
         "--async-scheduling" if _async_scheduling(launch) else "--no-async-scheduling",
+        *_graph_flags(launch),
     ]
+
+
+def _graph_flags(launch: Launch) -> list[str]:
+    """CUDA graphs for passes that are too large for vLLM's own: a speculating arm has them at smaller batches."""
+    last = launch.max_batch_size
+    tiers = _ranges(launch.speculation, last) or [[1, last, launch.speculation.gamma]]
+    passes = {count * (gamma + 1) for _, end, gamma in tiers for count in _graph_ladder(min(end, last))}
+    decided = any(word.replace("_", "-").startswith(_OF_GRAPHS) for word in launch.options.engine_args)
+    if launch.device == "cpu" or decided or max(passes) <= GRAPH_TOKENS:
+        return []
+    return ["--cudagraph-capture-sizes", *map(str, sorted({*_graph_ladder(GRAPH_TOKENS), *passes}))]
+
+
+def _graph_ladder(largest: int) -> list[int]:
+    """vLLM's own steps."""
+    sizes = (1, 2, 4, *range(8, 256, 8), *range(256, largest, 16))
+    return [*(size for size in sizes if size < largest), largest]
 
 
 def _async_scheduling(launch: Launch) -> bool:
@@ -210,6 +251,8 @@ def _environment(launch: Launch) -> dict[str, str]:
     env = {"VLLM_NO_USAGE_STATS": "1", "VLLM_SERVER_DEV_MODE": "1"}  # the latter for /server_info
     if launch.target.is_absolute():
         env["HF_HUB_OFFLINE"] = "1"
+    if launch.matched and launch.device != "cpu" and _OLDER_RUNNER & {launch.speculation.method, *launch.methods}:
+        env["VLLM_USE_V2_MODEL_RUNNER"] = "0"
     if launch.device == "cpu":
         # See ReferenceBackend.command: spinning threads, on a machine whose cores are all in use.
         env["OMP_WAIT_POLICY"] = "PASSIVE"

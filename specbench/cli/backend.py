@@ -92,7 +92,7 @@ def command(
     gamma: str | None = typer.Option(None, help="Comma-separated."),
     batch_size: str | None = typer.Option(None, help="Comma-separated; the largest is the server's limit."),
     max_model_len: int | None = typer.Option(None),
-    dtype: str | None = typer.Option(None, help="float32 or bfloat16."),
+    dtype: str | None = typer.Option(None, help="float32 or bfloat16; on a GPU bfloat16, unless given."),
     device: str | None = typer.Option(None, help="cpu or cuda."),
     threads: int | None = typer.Option(None, help="CPU threads of the engine."),
     verification: str | None = typer.Option(None, help="Of the reference decoder: rejection, block, coupled, typical."),

@@ -166,7 +166,9 @@ def sweep(
         help="Measure the baseline a second time, as if it were a method: the noise floor of every speedup.",
         rich_help_panel=_RUN,
     ),
-    dtype: str | None = typer.Option(None, help="float32 or bfloat16.", rich_help_panel=_WHAT),
+    dtype: str | None = typer.Option(
+        None, help="float32 or bfloat16; on a GPU bfloat16, unless given.", rich_help_panel=_WHAT
+    ),
     device: str | None = typer.Option(None, help="cpu or cuda.", rich_help_panel=_WHAT),
     threads: int | None = typer.Option(None, help="CPU threads of the engine.", rich_help_panel=_WHAT),
     max_model_len: int | None = typer.Option(
@@ -203,7 +205,9 @@ def sweep(
     memory_fraction: float | None = typer.Option(
         None, help="Of the device's memory, for weights and KV cache.", rich_help_panel=_ENGINE
     ),
-    kv_cache: str | None = typer.Option(None, help="Memory of the KV cache, such as 2GiB.", rich_help_panel=_ENGINE),
+    kv_cache: str | None = typer.Option(
+        None, help="Memory of the KV cache, such as 2GiB; vLLM: of each GPU.", rich_help_panel=_ENGINE
+    ),
     prefix_caching: bool | None = typer.Option(
         None,
         "--prefix-caching/--no-prefix-caching",

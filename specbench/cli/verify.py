@@ -115,7 +115,9 @@ def verify(
         None, help="Outputs per prompt at a --temperature; 4 by default.", rich_help_panel=_TASK
     ),
     batch_size: str | None = typer.Option(None, help="Requests in flight; 16 by default.", rich_help_panel=_ENGINE),
-    dtype: str | None = typer.Option(None, help="float32 or bfloat16.", rich_help_panel=_ENGINE),
+    dtype: str | None = typer.Option(
+        None, help="float32 or bfloat16; on a GPU bfloat16, unless given.", rich_help_panel=_ENGINE
+    ),
     device: str | None = typer.Option(None, help="cpu or cuda.", rich_help_panel=_ENGINE),
     threads: int | None = typer.Option(None, help="CPU threads of the engine.", rich_help_panel=_ENGINE),
     max_model_len: int | None = typer.Option(

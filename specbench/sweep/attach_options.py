@@ -22,7 +22,7 @@ AUTO = "auto"
 """The target's name where the attached server serves one model alone."""
 
 _MEANINGLESS = (
-    *("drafter", "verification", "tree", "dtype", "device", "threads", "baseline", "baseline_vs_baseline"),
+    *("drafter", "verification", "tree", "device", "dtype", "threads", "baseline", "baseline_vs_baseline"),
     *("tensor_parallel", "quantization", "memory_fraction", "kv_cache", "prefix_caching"),
     *("engine_arg", "engine_version", "python", "container", "scenario", "acceptance"),
 )

@@ -112,7 +112,7 @@ class SweepConfig(AttachOptions):
         None, description="the same, at most so much of the whole grid's time, such as 20% or 30m; 100% is all of it"
     )
     baseline_vs_baseline: bool = Field(False, description="measure the baseline a second time, as if it were a method")
-    dtype: Literal["float32", "bfloat16"] = "float32"
+    dtype: Literal["float32", "bfloat16"] = Field("float32", description="on a GPU bfloat16, unless given")
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="cpu, cuda or cuda:N")
     threads: PositiveInt | None = Field(None, le=MAX_THREADS)
     max_model_len: PositiveInt = 2048
@@ -125,7 +125,9 @@ class SweepConfig(AttachOptions):
     tensor_parallel: PositiveInt = Field(1, description="GPUs that the weights are split over")
     quantization: str | None = Field(None, description="how the engine quantizes the target, such as fp8")
     memory_fraction: Number | None = Field(None, gt=0, le=1, description="of the device's memory")
-    kv_cache: Annotated[ByteSize, NotTruth] | None = Field(None, description="memory of the KV cache, such as 2GiB")
+    kv_cache: Annotated[ByteSize, NotTruth] | None = Field(
+        None, description="memory of the KV cache, such as 2GiB; vLLM: of each GPU"
+    )
     prefix_caching: bool = Field(False, description="let requests share the KV cache of a common beginning")
     engine_arg: tuple[str, ...] = Field((), description="appended to the engine's own command line")
     python: Path | None = Field(None, description="interpreter of the engine's environment")
@@ -142,6 +144,14 @@ class SweepConfig(AttachOptions):
     currency: str = "USD"
     engineering_cost: Engineering | None = Field(None, description="one-off cost of switching speculation on")
     tokens_per_month: TokensPerMonth | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fits_the_device(cls, values: Any) -> Any:
+        """GPUs' attention kernels compute in 16 bits: in float32 an engine takes slow ones without a word, or fails."""
+        if isinstance(values, Mapping) and values.get("device", "cpu") != "cpu":
+            return {"dtype": "bfloat16", **values}
+        return values
 
     @field_validator("workload")
     @classmethod

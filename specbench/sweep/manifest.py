@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -19,6 +20,7 @@ import psutil
 
 from specbench import __version__
 from specbench.access import is_secret_name
+from specbench.backends.launch_checks import device_number
 from specbench.digest import directory_digest, tokenizer_digests
 from specbench.errors import SpecbenchError
 from specbench.paths import expand_home
@@ -26,7 +28,7 @@ from specbench.simulated.scenario import load_scenario
 from specbench.sweep.config import CONTINUABLE, SweepConfig
 from specbench.sweep.plan import SweepPlan
 from specbench.sweep.preflight import weight_bytes_per_pass
-from specbench.telemetry.inventory import list_gpus
+from specbench.telemetry.inventory import Gpu, list_gpus
 from specbench.workloads.prompt import Workload
 
 _VERSIONED = ("torch", "transformers", "tokenizers", "numpy", "aiohttp")
@@ -79,7 +81,7 @@ def make_manifest(
 
 def _real(config: SweepConfig, target: Path, drafters: Mapping[str, Path]) -> dict[str, Any]:
     return {
-        "hardware": describe_hardware(),
+        "hardware": describe_hardware(config.device, config.tensor_parallel),
         "target": {
             "name": config.target,
             "revision": _hub_revision(target),
@@ -149,19 +151,34 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-def describe_hardware() -> dict[str, Any]:
-    """The machine, without anything that changes between two runs on it. `kind` is one line for captions."""
+def describe_hardware(device: str | None = None, count: int = 1) -> dict[str, Any]:
+    """The machine, without anything that changes between two runs on it. `kind` is one line for captions.
+
+    device, count: what is used of it, so that the rest of its GPUs is left out; None where that is not known
+    """
     cpu, cores, memory = _cpu_name(), len(os.sched_getaffinity(0)), psutil.virtual_memory().total
-    gpus = [asdict(gpu) for gpu in list_gpus()]
+    gpus = [] if device == "cpu" else list_gpus()
+    if device is not None:
+        first = device_number(device) or 0
+        gpus = _visible(gpus)[first : first + count]
     cpu_kind = f"{cores}-core CPU ({cpu}), {memory / 2**30:.0f} GiB"
+    names = Counter(gpu.name for gpu in gpus)
+    gpu_kind = " + ".join(f"{number} × {name}" for name, number in names.items())
     return {
-        "kind": f"{len(gpus)} × {gpus[0]['name']}, {cpu_kind}" if gpus else f"{cpu_kind}, no GPU",
+        "kind": f"{gpu_kind}, {cpu_kind}" if gpus else f"{cpu_kind}, no GPU",
         "cpu": cpu,
         "cores": cores,
         "memory_gib": round(memory / 2**30),
-        "gpus": gpus,
+        "gpus": [asdict(gpu) for gpu in gpus],
         "os": f"{platform.system()} {platform.release()}",
     }
+
+
+def _visible(gpus: Sequence[Gpu]) -> list[Gpu]:
+    """In the order of CUDA_VISIBLE_DEVICES; all, where that is not set or goes by UUIDs."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    by_index = {str(gpu.index): gpu for gpu in gpus}
+    return [by_index[name.strip()] for name in named if name.strip() in by_index] or list(gpus)
 
 
 def _code_digest() -> str:

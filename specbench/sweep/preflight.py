@@ -15,7 +15,7 @@ from specbench.model_config import model_config
 from specbench.sweep.config import SweepConfig
 from specbench.sweep.plan import SweepPlan
 from specbench.sweep.requests import request_order
-from specbench.telemetry.inventory import AMD_UNSUPPORTED, has_amd_gpu, list_gpus
+from specbench.telemetry.inventory import AMD_UNSUPPORTED, has_amd_gpu, list_gpus, silent_gpus
 from specbench.workloads.prompt import Workload
 
 _BYTES = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0}
@@ -37,6 +37,9 @@ ENGINE_SHARE = 0.9
 _SHARE_OF_THE_REST = frozenset({"tensorrt-llm"})
 """Backends whose share is of what is free once the weights are loaded."""
 
+_CACHE_PER_GPU = frozenset({"vllm"})
+"""Backends whose --kv-cache is what each GPU has for its part of the heads."""
+
 
 def check_fit(
     config: SweepConfig,
@@ -53,7 +56,10 @@ def check_fit(
     _check_length(config, target)
     whole = _device_memory(config.device, options.tensor_parallel)
     if whole is None:
-        why = AMD_UNSUPPORTED if has_amd_gpu() else "no GPU is to be seen from here"
+        unseen = (
+            f"no answer from {', '.join(silent)}" if (silent := silent_gpus()) else "no GPU is to be seen from here"
+        )
+        why = AMD_UNSUPPORTED if has_amd_gpu() else unseen
         note(f"--device {config.device}, but {why}: memory was not checked.")
         return
     drafter = max((weight_bytes(path, config.dtype, None) for path in drafters), default=0)
@@ -69,7 +75,8 @@ def check_fit(
     per_token = kv_bytes_per_token(target, config.dtype)
     if per_token is None:
         return
-    room = options.kv_cache_bytes or int((memory - weights) * (share if after_weights else 1))
+    given = (options.kv_cache_bytes or 0) * (options.tensor_parallel if config.backend in _CACHE_PER_GPU else 1)
+    room = given or int((memory - weights) * (share if after_weights else 1))
     one, all_of_them = per_token * config.max_model_len, per_token * config.max_model_len * max(config.batch_size)
     if one > room:
         raise SpecbenchError(
@@ -85,7 +92,7 @@ def check_fit(
 
 def weight_bytes(model: Path, dtype: str, quantization: str | None) -> int:
     """Memory of a model's weights as they are loaded: stored ones change size with the precision they run in."""
-    stored = sum(file.stat().st_size for file in model.glob("*.safetensors"))
+    stored = sum(file.stat().st_size for file in _weight_files(model))
     config = model_config(model)
     if "quantization_config" in config:
         return stored
@@ -93,12 +100,18 @@ def weight_bytes(model: Path, dtype: str, quantization: str | None) -> int:
     return int(stored * per_weight / _BYTES.get(str(config.get("torch_dtype") or config.get("dtype")), 2.0))
 
 
+def _weight_files(model: Path) -> list[Path]:
+    """Those that are loaded: some repositories have the same weights a second time, under Mistral's names."""
+    files = [*model.glob("*.safetensors")]
+    return [file for file in files if not file.name.startswith("consolidated")] or files or [*model.glob("*.bin")]
+
+
 def weight_bytes_per_pass(model: Path, dtype: str, quantization: str | None) -> int | None:
     """Weights that every decoding pass must read: all but an input embedding of its own, of which a pass reads rows.
 
     None for a mixture of experts, which reads those that it needs, and where there are no weights to look at.
     """
-    total = weight_bytes(model, dtype, quantization) if any(model.glob("*.safetensors")) else 0
+    total = weight_bytes(model, dtype, quantization) if _weight_files(model) else 0
     shape = _text_shape(model) if total else {}
     if not total or any((_size(shape, name) or 0) > 1 for name in _EXPERTS):
         return None

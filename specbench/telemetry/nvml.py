@@ -30,7 +30,7 @@ class Nvml:
             return None
         try:
             return function(*arguments)
-        except self.nvml.NVMLError:
+        except (self.nvml.NVMLError, self.nvml.NVMLLibraryMismatchError):  # the latter: older than the question
             return None
 
     def first(self, questions: Sequence[str], *arguments: Any) -> Any:
@@ -59,7 +59,8 @@ def open_nvml() -> Iterator[Nvml | None]:
         yield None
         return
     except pynvml.NVMLError as error:
-        logger.debug("no NVML: %s", error)
+        missing = isinstance(error, pynvml.NVMLError_LibraryNotFound | pynvml.NVMLError_DriverNotLoaded)
+        logger.log(logging.DEBUG if missing else logging.WARNING, "GPUs are not sampled, no NVML: %s", error)
         yield None
         return
     try:

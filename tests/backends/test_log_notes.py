@@ -17,6 +17,10 @@ from specbench.backends.lossy import lossy_log
         ),
         ("Overlap scheduler is not supported for this model", "overlap_scheduler is off, whatever was asked"),
         ("Rejection sampling will fallback to greedy sampling.", "drafts are compared with sampled tokens"),
+        (
+            "Model Runner V2 does not yet support speculative method 'suffix'; using the V1 model runner instead.",
+            "suffix runs on vLLM's first model runner",
+        ),
         ("Disabling block reuse for FLASHINFER backend", "block reuse is off with attention backend FLASHINFER"),
     ],
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from specbench.backends import process, servers
 from specbench.backends.base import Command
 from specbench.backends.process import LaunchFailed, run_server
 
@@ -61,6 +62,21 @@ async def test_a_server_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     assert all_gone(await tree_of(python(stubborn), log_in(tmp_path)))
 
 
+async def test_the_next_start_comes_when_killed_workers_have_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker that a driver holds for a while after SIGKILL still has its memory."""
+    looks = iter([True] * 4)
+    monkeypatch.setattr(servers, "runs", lambda child: next(looks, False))
+    await tree_of(python(HEALTHY.format(extra="")), log_in(tmp_path))
+    assert next(looks, None) is None
+    monkeypatch.setattr(servers, "runs", lambda child: True)
+    monkeypatch.setattr(process, "KILL_WAIT_S", 0.2)
+    (tmp_path / "stuck").mkdir()
+    await tree_of(python(HEALTHY.format(extra="")), log_in(tmp_path / "stuck"))
+    assert "were killed and have not ended" in caplog.text
+
+
 async def test_the_log_begins_with_the_command_and_keeps_the_output(tmp_path: Path) -> None:
     log = log_in(tmp_path)
     await tree_of(python(HEALTHY.format(extra="")), log)
@@ -81,6 +97,17 @@ async def test_a_server_knows_who_started_it(tmp_path: Path) -> None:
         async with run_server(python("import os; print(os.environ['SPECBENCH_PARENT'])"), log_in(tmp_path)):
             pass
     assert caught.value.log_tail.endswith(f"\n{os.getpid()}")
+
+
+async def test_a_server_finds_the_tools_beside_its_own_program(tmp_path: Path) -> None:
+    (tools := tmp_path / "bin").mkdir()
+    (tools / "python").symlink_to(sys.executable)
+    (tools / "ninja").symlink_to("/bin/true")
+    program = (str(tools / "python"), "-c", "import shutil; print(shutil.which('ninja'))")
+    with pytest.raises(LaunchFailed) as caught:
+        async with run_server(Command(program), log_in(tmp_path)):
+            pass
+    assert caught.value.log_tail.endswith(f"\n{tools / 'ninja'}")
 
 
 async def test_a_server_that_is_never_ready_is_ended_after_the_timeout(tmp_path: Path) -> None:

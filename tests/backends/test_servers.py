@@ -108,6 +108,20 @@ def test_cleaning_ends_the_server_its_deaf_worker_and_the_one_that_left_the_grou
     assert servers.stale() == []
 
 
+@pytest.mark.parametrize("runner", ["docker", "podman"])
+def test_cleaning_removes_the_container_that_outlives_its_runner(own_server, tmp_path, monkeypatch, runner):
+    program = tmp_path / runner
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    command = [runner, "run", "--rm", "--name", "specbench-4711", "engine:1", "serve"]
+    script = f"from specbench.backends import servers; servers.register({own_server.pid}, {command})"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert len(servers.clean(servers.stale())) == 1
+    assert (tmp_path / "asked").read_text() == "rm --force specbench-4711\n"
+    assert not runs(own_server.pid)
+
+
 def test_the_server_of_a_running_sweep_is_left_alone(launch, monkeypatch):
     monkeypatch.setattr(servers, "TERM_SECONDS", 0.5)
     (killed, mine), (_, others) = launch(), launch()

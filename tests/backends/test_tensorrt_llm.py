@@ -159,7 +159,8 @@ def test_a_container_runs_its_own_entry_point_and_sees_models_and_file() -> None
     )
     made = BACKEND.command(replace(launch(speculation("eagle3")), options=options))
     words = " ".join(made.argv)
-    assert words.startswith("docker run --rm --init --name specbench-{port} --gpus all --ipc=host")
+    gpus = "--gpus all --env CUDA_VISIBLE_DEVICES"
+    assert words.startswith(f"docker run --rm --init --name specbench-{{port}} {gpus} --ipc=host")
     assert "--entrypoint" not in words
     assert "--ulimit memlock=-1 --ulimit stack=67108864 nvcr.io/nvidia/tensorrt-llm/release:1.2.1 trtllm-serve" in words
     for path in ("/models/target", "/models/head", "{files}"):
@@ -243,6 +244,7 @@ def test_methods_that_its_pytorch_backend_lacks(method: str, sentence: str) -> N
 def test_what_it_cannot_do_is_refused_before_anything_starts() -> None:
     assert "does not run suffix" in refusal(speculation("suffix"))
     assert "NVIDIA GPUs alone" in refusal(device="cpu")
+    assert "CUDA_VISIBLE_DEVICES=3" in refusal(device="cuda:3")
     assert "no coupled verification" in refusal(verification="coupled")
     assert "no processed log-probabilities" in refusal(logprobs="processed")
     assert "--python PATH, or --container IMAGE" in refusal(options=EngineOptions())

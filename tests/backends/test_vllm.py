@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from specbench.backends.base import Command, Container, EngineCounters, EngineOp
 from specbench.backends.vllm import VllmBackend
 from specbench.backends.vllm_counters import counters_between
 from specbench.errors import SpecbenchError, UnsupportedSpeculation
+from specbench.schedule import Schedule
 from specbench.speculation import DRAFTERLESS, METHODS, OWN, Speculation
 from specbench.telemetry.prometheus import parse
 
@@ -97,6 +100,13 @@ def test_on_gpus_memory_quantization_and_parallelism_are_set() -> None:
     assert value(argv, "--gpu-memory-utilization") == "0.9"
     assert "--enforce-eager" not in argv
     assert "--kv-cache-memory-bytes" not in argv
+    assert "--device-ids" not in argv
+
+
+@pytest.mark.parametrize(("tensor_parallel", "numbers"), [(1, "2"), (4, "2,3,4,5")])
+def test_the_gpus_are_those_from_the_named_one_on(tensor_parallel: int, numbers: str) -> None:
+    options = EngineOptions(tensor_parallel=tensor_parallel, python=PYTHON)
+    assert value(command(device="cuda:2", options=options).argv, "--device-ids") == numbers
 
 
 methods = st.sampled_from([m for m in METHODS if m not in ("none", *OWN)])
@@ -121,6 +131,69 @@ def test_arms_differ_in_the_speculation_alone(names: list[str], device: str, pre
 def test_one_method_without_async_scheduling_switches_it_off_in_every_arm(methods: tuple[str, ...], flag: str) -> None:
     assert flag in command(device="cuda", methods=methods).argv
     assert flag in command(Speculation("eagle3", 2, "/d"), device="cuda", methods=methods).argv
+
+
+@pytest.mark.parametrize("older", ["suffix", "medusa"])
+def test_all_arms_run_on_the_model_runner_that_all_methods_run_on(older: str) -> None:
+    def runner(*methods: str, **changes: object) -> list[str | None]:
+        arms = [None, *(Speculation(name, 2, None if name in DRAFTERLESS else "/d") for name in methods)]
+        made = (command(arm, methods=methods, **changes) for arm in arms)
+        return [one.env.get("VLLM_USE_V2_MODEL_RUNNER") for one in made]
+
+    assert runner("eagle3", older, device="cuda") == ["0", "0", "0"]
+    assert runner("eagle3", "ngram", device="cuda") == [None, None, None]
+    assert runner(older, device="cuda", matched=False) == [None, None]
+    assert runner(older, device="cpu") == [None, None]
+
+
+def graph_sizes(argv: tuple[str, ...]) -> list[int]:
+    if "--cudagraph-capture-sizes" not in argv:
+        return []
+    words = argv[argv.index("--cudagraph-capture-sizes") + 1 :]
+    return [int(word) for word in takewhile(str.isdigit, words)]
+
+
+def test_large_passes_of_every_arm_have_cuda_graphs() -> None:
+    large = {"device": "cuda", "max_batch_size": 256}
+    assert graph_sizes(command(**large).argv) == []  # vLLM's own reach up to 512 tokens
+    sizes = graph_sizes(command(Speculation("eagle3", 4, "/d"), **large).argv)
+    assert {1, 2, 4, 8, 512, 5 * 104, 5 * 248, 5 * 256} <= set(sizes)
+    assert sizes[-1] == 5 * 256
+    assert graph_sizes(command(Speculation("eagle3", 1, "/d"), **large).argv) == []
+    scheduled = Speculation.scheduled("eagle3", Schedule.parse("1=7+65=3+129=0"), "/d")
+    sizes = graph_sizes(command(scheduled, device="cuda", max_batch_size=600).argv)
+    assert {8 * 64, 4 * 128, 600} <= set(sizes)
+    assert sizes[-1] == 600
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"device": "cpu"},
+        {"matched": False},
+        {"options": EngineOptions(python=PYTHON, engine_args=("--enforce-eager",))},
+        {"options": EngineOptions(python=PYTHON, engine_args=("--max_cudagraph_capture_size=2048",))},
+    ],
+)
+def test_cuda_graphs_are_left_alone_where_there_are_none_or_somebody_decided(changes: dict[str, object]) -> None:
+    argv = command(Speculation("eagle3", 4, "/d"), **{"device": "cuda", "max_batch_size": 256, **changes}).argv
+    assert graph_sizes(argv) == []
+
+
+@pytest.mark.vllm
+def test_vllms_own_parser_takes_what_a_gpu_is_started_with(vllm_python: Path) -> None:
+    """Nothing is started."""
+    argv = command(Speculation("eagle3", 4, "/d"), device="cuda:1", dtype="bfloat16", max_batch_size=256).argv
+    script = (
+        "import sys\n"
+        "from vllm.entrypoints.launchers.cli_args import make_arg_parser\n"
+        "from vllm.utils.argparse_utils import FlexibleArgumentParser\n"
+        "told = make_arg_parser(FlexibleArgumentParser()).parse_args(sys.argv[1:])\n"
+        "print(told.device_ids, told.cudagraph_capture_sizes[-2:], told.dtype, told.async_scheduling)\n"
+    )
+    words = [word.replace("{port}", "8000") for word in argv[3:]]
+    run = subprocess.run([vllm_python, "-c", script, *words], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "[1] [1240, 1280] bfloat16 True"
 
 
 def test_as_deployed_leaves_the_engine_its_own_defaults() -> None:
@@ -149,6 +222,7 @@ def test_engine_arguments_come_last_so_they_win() -> None:
         ("--max-num-seqs=4", "specbench sets this itself. Use --batch-size"),
         ("-tp=4", "specbench sets this itself. Use --tensor-parallel"),
         ("--tensor_parallel_size=4", "specbench sets this itself. Use --tensor-parallel"),
+        ("--device-ids=1", "specbench sets this itself. Use --device cuda:N"),
         ("--tensor-p=4", "specbench sets this itself. Use --tensor-parallel"),
         ("--speculative-config={}", "Use --method, --drafter and --gamma"),
     ],
@@ -175,8 +249,9 @@ def test_in_a_container_models_are_mounted_read_only_and_the_port_is_on_loopback
         device="cuda",
         options=EngineOptions(container=Container("vllm/vllm-openai:v0.32.0")),
     )
-    assert made.argv[:20] == (
-        *("docker", "run", "--rm", "--init", "--name", "specbench-{port}", "--gpus", "all", "--ipc=host"),
+    assert made.argv[:22] == (
+        *("docker", "run", "--rm", "--init", "--name", "specbench-{port}"),
+        *("--gpus", "all", "--env", "CUDA_VISIBLE_DEVICES", "--ipc=host"),
         *("--publish", "127.0.0.1:{port}:8000"),
         *("--volume", "/models/target:/models/target:ro"),
         # A snapshot is made of links into the repository beside it.

@@ -24,6 +24,24 @@ def test_flags_override_the_file(tmp_path: Path) -> None:
     assert config.workload == (Path("chat.jsonl"),)
 
 
+@pytest.mark.parametrize(
+    ("file", "flags", "dtype"),
+    [
+        ("", {}, "float32"),
+        ("device: cuda:1\n", {}, "bfloat16"),
+        ("", {"device": "cuda"}, "bfloat16"),
+        ("dtype: float32\n", {"device": "cuda"}, "float32"),
+        ("device: cuda\n", {"device": "cpu"}, "float32"),
+    ],
+)
+def test_a_gpu_computes_in_16_bits_unless_told_otherwise(
+    tmp_path: Path, file: str, flags: dict[str, str], dtype: str
+) -> None:
+    path = tmp_path / "sweep.yaml"
+    path.write_text(f"workload: chat.jsonl\n{file}")
+    assert load_config(path, flags).dtype == dtype
+
+
 def test_a_saved_configuration_reads_back_the_same(tmp_path: Path) -> None:
     config = load_config(None, {**WORKLOAD, "method": ["draft_model"], "drafter": {"draft_model": "d"}, "seed": 7})
     save_config(config, tmp_path / "saved.yaml")

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from specbench.errors import SpecbenchError
+from specbench.sweep import manifest as manifests
 from specbench.sweep.config import SweepConfig
-from specbench.sweep.manifest import check_same_identity, make_manifest
+from specbench.sweep.manifest import check_same_identity, describe_hardware, make_manifest
 from specbench.sweep.plan import make_plan
+from specbench.telemetry.inventory import Gpu
 from specbench.workloads.load import load_workload
 
 
@@ -61,3 +63,29 @@ def test_an_edited_workload_cannot_be_resumed(manifest, tmp_path: Path) -> None:
     (tmp_path / "w.jsonl").write_text('{"prompt": "y"}\n')
     with pytest.raises(SpecbenchError, match="workloads"):
         check_same_identity(before, manifest(), Path("run"))
+
+
+@pytest.mark.parametrize(
+    ("device", "count", "visible", "kind", "indices"),
+    [
+        ("cpu", 1, "", None, []),
+        ("cuda", 1, "", "1 × H100", [0]),
+        ("cuda:2", 1, "", "1 × L40S", [2]),
+        ("cuda", 3, "", "2 × H100 + 1 × L40S", [0, 1, 2]),
+        ("cuda", 1, "3,1", "1 × L40S", [3]),
+        ("cuda:1", 1, "3, 1", "1 × H100", [1]),
+        ("cuda", 2, "GPU-8f3a,GPU-11bc", "2 × H100", [0, 1]),
+        (None, 1, "", "2 × H100 + 2 × L40S", [0, 1, 2, 3]),
+    ],
+)
+def test_of_the_machines_gpus_those_that_are_used_are_named(
+    monkeypatch: pytest.MonkeyPatch, device: str | None, count: int, visible: str, kind: str | None, indices: list[int]
+) -> None:
+    gpus = [Gpu(index, name, 80 << 30, "580") for index, name in enumerate(("H100", "H100", "L40S", "L40S"))]
+    monkeypatch.setattr(manifests, "list_gpus", lambda: gpus)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    found = describe_hardware(device, count)
+    before, _, after = found["kind"].partition(" CPU (")
+    assert before.rpartition(", ")[0] == (kind or "")
+    assert after.endswith(", no GPU") is (device == "cpu")
+    assert [gpu["index"] for gpu in found["gpus"]] == indices

@@ -97,6 +97,16 @@ def test_weights_change_size_with_the_precision_they_run_in(tmp_path: Path) -> N
     assert weight_bytes(quantized, "bfloat16", "awq") == int(5e9)
 
 
+def test_weights_that_are_there_twice_count_once_and_those_of_the_older_kind_count(tmp_path: Path) -> None:
+    target = model(tmp_path / "m", 16)
+    (target / "consolidated.safetensors").hardlink_to(target / "model.safetensors")
+    assert weight_bytes(target, "bfloat16", None) == int(16e9)
+    (target / "model.safetensors").unlink()
+    assert weight_bytes(target, "bfloat16", None) == int(16e9)
+    (target / "consolidated.safetensors").rename(target / "pytorch_model.bin")
+    assert weight_bytes(target, "bfloat16", None) == int(16e9)
+
+
 @pytest.mark.parametrize("content", ["{", "[]"])
 def test_a_broken_model_configuration_is_a_sentence(tmp_path: Path, content: str) -> None:
     target = model(tmp_path / "m", 1)
@@ -170,17 +180,25 @@ class TestOnGpus:
         with pytest.raises(SpecbenchError, match=r"4096 tokens needs 0\.5 GiB of KV cache"):
             notes(model(tmp_path / "m", 16), config(kv_cache="100MiB"))
 
+    def test_vllms_cache_is_of_each_gpu(self, tmp_path: Path) -> None:
+        target = model(tmp_path / "m", 16)
+        assert "(2.0 GiB) holds 4" in notes(target, config(kv_cache="1GiB", tensor_parallel=2))[0]
+        other = config(kv_cache="1GiB", tensor_parallel=2, backend="tensorrt-llm", container="trtllm:1.2.1")
+        assert "(1.0 GiB) holds 2" in notes(target, other)[0]
+
     def test_a_cache_for_less_than_the_largest_batch_is_noted(self, tmp_path: Path) -> None:
         assert "holds 4 requests" in notes(model(tmp_path / "m", 16), config(kv_cache="2GiB"))[0]
 
 
 def test_a_gpu_that_is_not_to_be_seen_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "list_gpus", list)
+    monkeypatch.setattr(preflight, "silent_gpus", list)
     assert "no GPU is to be seen" in notes(model(tmp_path / "m", 16), config())[0]
 
 
 def test_an_amd_gpu_is_noted_as_not_supported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "list_gpus", list)
+    monkeypatch.setattr(preflight, "silent_gpus", list)
     monkeypatch.setattr(inventory, "AMD_DEVICE", tmp_path)
     assert "AMD's GPUs are not supported yet" in notes(model(tmp_path / "m", 16), config())[0]
 

@@ -43,7 +43,10 @@ def main() -> None:
                 sys.exit("gpu-check: PyTorch sees no GPU here. To see that the script runs: --device cpu --tiny")
             device = torch.device("cuda", device.index or 0)
             use_gpu(device)
-        result = gpu_check(device, tiny=options.tiny, minutes=options.minutes, output=options.output)
+        try:
+            result = gpu_check(device, tiny=options.tiny, minutes=options.minutes, output=options.output)
+        except OSError as error:
+            sys.exit(f"gpu-check: {options.output} cannot be written ({error.strerror}). Choose another --output.")
     print("\n".join(lines(result)))
     wrong = any(check["ok"] is False for check in result["checks"])
     missing = result["failures"] or not result.get("complete", True)

@@ -153,6 +153,13 @@ def test_without_a_gpu_it_says_what_can_be_done(monkeypatch: pytest.MonkeyPatch)
     assert run.stderr == "gpu-check: PyTorch sees no GPU here. To see that the script runs: --device cpu --tiny\n"
 
 
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+    run = script("--device", "cpu", "--tiny", "--output", tmp_path / "nowhere" / "result.json")
+    assert run.returncode == 1
+    assert run.stderr.endswith("result.json cannot be written (No such file or directory). Choose another --output.\n")
+    assert "Traceback" not in run.stderr
+
+
 def test_a_sampler_that_accepts_everything_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = verify.rejection
 

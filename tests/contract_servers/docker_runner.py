@@ -61,7 +61,8 @@ def _run(words: list[str]) -> int:
     seen_as = {("--port", inside): outside, ("--host", "0.0.0.0"): address}
     arguments = [seen_as.get(pair, pair[1]) for pair in pairwise(command)]
     program = {"python3": [sys.executable]}.get(command[0], [sys.executable, str(HERE / f"{_module(held)}.py")])
-    variables = dict(variable.split("=", 1) for variable in given.env)
+    named = {name: os.environ[name] for name in given.env if name in os.environ}
+    variables = named | dict(variable.split("=", 1) for variable in given.env if "=" in variable)
     kept = {name: os.environ[name] for name in ("PATH", "SPECBENCH_CONTRACT") if name in os.environ}
     return _until_it_ends(given.name, [*program, *arguments], {**kept, **variables})
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from specbench.backends.base import EngineOptions, Launch
 from specbench.backends.process import run_server
@@ -41,8 +41,8 @@ if find_spec("triton"):
         patch.setenv("TRITON_INTERPRET", "1")
         import triton  # noqa: F401
 
-# A deadline is a timed assertion, and this suite may run on a busy machine.
-settings.register_profile("specbench", deadline=None)
+# A deadline is a timed assertion, and so is how fast examples are made; this suite may run on a busy machine.
+settings.register_profile("specbench", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("specbench")
 
 

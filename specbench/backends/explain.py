@@ -36,6 +36,10 @@ CAUSES_OF: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 CAUSES = (
     (
+        r"Bfloat16 is only supported on GPUs",
+        "This GPU does not compute in bfloat16: --dtype float32, in which attention is slower.",
+    ),
+    (
         r"[Aa]ddress already in use|Errno 98",
         "The port is taken by another server: stop that one (`specbench doctor` finds those of killed runs).",
     ),

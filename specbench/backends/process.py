@@ -211,7 +211,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
     Children that left the group (engines start some in sessions of their own) are found by descent, so the tree is
     read while its root still lives.
     """
-    tree = _descendants(process.pid)
+    tree = {*_descendants(process.pid), *servers.of_group(process.pid)}  # of one that crashed its group is left
     _signal_group(process.pid, signal.SIGTERM)
     try:
         with suppress(asyncio.TimeoutError):

@@ -188,11 +188,15 @@ def _members(record: ServerRecord) -> set[psutil.Process]:
     members = set()
     if leader := record.identity.process():
         members = {leader, *leader.children(recursive=True)}
+    return members | {*of_group(record.pgid)}
+
+
+def of_group(pgid: int) -> Iterator[psutil.Process]:
+    """Those of a process group that have not ended."""
     for process in psutil.process_iter():
         with suppress(ProcessLookupError, PermissionError):
-            if os.getpgid(process.pid) == record.pgid and runs(process):
-                members.add(process)
-    return members
+            if os.getpgid(process.pid) == pgid and runs(process):
+                yield process
 
 
 def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:

@@ -82,9 +82,10 @@ class TensorrtLlmBackend:
         check_verification(launch, "TensorRT-LLM")
         check_raw_logprobs(launch, "TensorRT-LLM")
         check_on_gpu(launch, "TensorRT-LLM")
-        if (number := device_number(launch.device)) is not None:
+        if first := device_number(launch.device):
+            seen = ",".join(map(str, range(first, first + options.tensor_parallel)))
             raise SpecbenchError(
-                f"TensorRT-LLM takes the first GPUs that it sees: --device cuda, with CUDA_VISIBLE_DEVICES={number}."
+                f"TensorRT-LLM takes the first GPUs that it sees: --device cuda, with CUDA_VISIBLE_DEVICES={seen}."
             )
         _check_flags(options.engine_args)
         grammar = Grammar.of(engine_version(options))

@@ -70,9 +70,12 @@ _OWNED = {
 CPU_KV_CACHE_BYTES = 2 << 30
 
 GRAPH_TOKENS = 512
-"""Above so many tokens in a pass vLLM captures no CUDA graph by itself: 512 requests, or 102 with a gamma of 4."""
+"""Above so many tokens in a pass (twice as many on B200 and its like) vLLM captures no CUDA graph by itself."""
 
-_OF_GRAPHS = ("--cudagraph", "--max-cudagraph", "--compilation-config", "-cc", "-O", "--enforce-eager")
+_OF_GRAPHS = (
+    *("--cudagraph", "--max-cudagraph", "--compilation-config", "-cc", "-O", "--optimization-level"),
+    *("--performance-mode", "--enforce-eager"),
+)
 """Beginnings of vLLM's flags by which somebody has decided on graphs."""
 
 SETTINGS_S = 120
@@ -185,15 +188,15 @@ def _fairness(launch: Launch) -> list[str]:
     return [
         "--enable-prefix-caching" if launch.options.prefix_caching else "--no-enable-prefix-caching",
         "--async-scheduling" if _async_scheduling(launch) else "--no-async-scheduling",
-        *_graph_flags(launch),
+        *graph_flags(launch),
     ]
 
 
-def _graph_flags(launch: Launch) -> list[str]:
+def graph_flags(launch: Launch) -> list[str]:
     """CUDA graphs for passes that are too large for vLLM's own: a speculating arm has them at smaller batches."""
     last = launch.max_batch_size
     tiers = _ranges(launch.speculation, last) or [[1, last, launch.speculation.gamma]]
-    passes = {count * (gamma + 1) for _, end, gamma in tiers for count in _graph_ladder(min(end, last))}
+    passes = {n * (gamma + 1) for first, end, gamma in tiers for n in _graph_ladder(min(end, last)) if n >= first}
     decided = any(word.replace("_", "-").startswith(_OF_GRAPHS) for word in launch.options.engine_args)
     if launch.device == "cpu" or decided or max(passes) <= GRAPH_TOKENS:
         return []

@@ -206,7 +206,7 @@ def sweep(
         None, help="Of the device's memory, for weights and KV cache.", rich_help_panel=_ENGINE
     ),
     kv_cache: str | None = typer.Option(
-        None, help="Memory of the KV cache, such as 2GiB; vLLM: of each GPU.", rich_help_panel=_ENGINE
+        None, help="Memory of the KV cache, such as 2GiB, of each GPU.", rich_help_panel=_ENGINE
     ),
     prefix_caching: bool | None = typer.Option(
         None,

@@ -119,7 +119,10 @@ def _vllm(one: _One, launch: Launch, *, as_measured: bool) -> Paste:
         return Paste("vllm", None, notes=(note,))
     arm = _with_directory(launch.speculation if follows else one.arm)
     written = json.dumps(vllm.speculative_config(arm, _NO_LIMIT), separators=(",", ":"))
-    limits = vllm.shape(launch) if as_measured else ("--max-num-seqs", str(launch.max_batch_size))
+    limits = ["--max-num-seqs", str(launch.max_batch_size)]
+    if as_measured:
+        graphs = vllm.graph_flags(replace(launch, speculation=arm)) if launch.matched else []
+        limits = [*vllm.shape(launch), *graphs]
     words = (*limits, "--speculative-config", written, *launch.options.engine_args)
     if follows:
         note = (

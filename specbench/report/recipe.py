@@ -25,6 +25,8 @@ def config_yaml(summary: RunSummary) -> str:
         for name, field in fields
         if not field.is_required()
     }
+    if config.get("device", "cpu") != "cpu":
+        del default["dtype"]  # which is another one there
     shown = {
         name: value
         for name, value in config.items()

@@ -126,7 +126,7 @@ class SweepConfig(AttachOptions):
     quantization: str | None = Field(None, description="how the engine quantizes the target, such as fp8")
     memory_fraction: Number | None = Field(None, gt=0, le=1, description="of the device's memory")
     kv_cache: Annotated[ByteSize, NotTruth] | None = Field(
-        None, description="memory of the KV cache, such as 2GiB; vLLM: of each GPU"
+        None, description="memory of the KV cache, such as 2GiB, of each GPU"
     )
     prefix_caching: bool = Field(False, description="let requests share the KV cache of a common beginning")
     engine_arg: tuple[str, ...] = Field((), description="appended to the engine's own command line")

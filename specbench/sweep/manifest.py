@@ -158,9 +158,9 @@ def describe_hardware(device: str | None = None, count: int = 1) -> dict[str, An
     """
     cpu, cores, memory = _cpu_name(), len(os.sched_getaffinity(0)), psutil.virtual_memory().total
     gpus = [] if device == "cpu" else list_gpus()
-    if device is not None:
+    if device is not None and (visible := _visible(gpus)) is not None:
         first = device_number(device) or 0
-        gpus = _visible(gpus)[first : first + count]
+        gpus = visible[first : first + count]
     cpu_kind = f"{cores}-core CPU ({cpu}), {memory / 2**30:.0f} GiB"
     names = Counter(gpu.name for gpu in gpus)
     gpu_kind = " + ".join(f"{number} × {name}" for name, number in names.items())
@@ -174,11 +174,13 @@ def describe_hardware(device: str | None = None, count: int = 1) -> dict[str, An
     }
 
 
-def _visible(gpus: Sequence[Gpu]) -> list[Gpu]:
-    """In the order of CUDA_VISIBLE_DEVICES; all, where that is not set or goes by UUIDs."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+def _visible(gpus: Sequence[Gpu]) -> list[Gpu] | None:
+    """In the order of CUDA_VISIBLE_DEVICES; all, where that is not set; None where it goes by UUIDs."""
+    named = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     by_index = {str(gpu.index): gpu for gpu in gpus}
-    return [by_index[name.strip()] for name in named if name.strip() in by_index] or list(gpus)
+    if not all(name.isdecimal() for name in named):
+        return None
+    return [by_index[name] for name in named if name in by_index] or list(gpus)
 
 
 def _code_digest() -> str:

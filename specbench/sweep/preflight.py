@@ -37,9 +37,6 @@ ENGINE_SHARE = 0.9
 _SHARE_OF_THE_REST = frozenset({"tensorrt-llm"})
 """Backends whose share is of what is free once the weights are loaded."""
 
-_CACHE_PER_GPU = frozenset({"vllm"})
-"""Backends whose --kv-cache is what each GPU has for its part of the heads."""
-
 
 def check_fit(
     config: SweepConfig,
@@ -75,7 +72,7 @@ def check_fit(
     per_token = kv_bytes_per_token(target, config.dtype)
     if per_token is None:
         return
-    given = (options.kv_cache_bytes or 0) * (options.tensor_parallel if config.backend in _CACHE_PER_GPU else 1)
+    given = (options.kv_cache_bytes or 0) * options.tensor_parallel  # of each GPU, for its part of the heads
     room = given or int((memory - weights) * (share if after_weights else 1))
     one, all_of_them = per_token * config.max_model_len, per_token * config.max_model_len * max(config.batch_size)
     if one > room:
@@ -103,7 +100,8 @@ def weight_bytes(model: Path, dtype: str, quantization: str | None) -> int:
 def _weight_files(model: Path) -> list[Path]:
     """Those that are loaded: some repositories have the same weights a second time, under Mistral's names."""
     files = [*model.glob("*.safetensors")]
-    return [file for file in files if not file.name.startswith("consolidated")] or files or [*model.glob("*.bin")]
+    old = [*model.glob("*.bin")] or [*model.glob("*.pt")]
+    return [file for file in files if not file.name.startswith("consolidated")] or files or old
 
 
 def weight_bytes_per_pass(model: Path, dtype: str, quantization: str | None) -> int | None:

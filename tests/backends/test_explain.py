@@ -25,6 +25,7 @@ from specbench.backends.explain import explain
         ("ValueError: Free memory on device (1/80 GiB) on startup is less than desired GPU memory", "Other processes"),
         ("ImportError: Arctic Inference is required for suffix decoding.", "pip install --no-deps arctic-inference"),
         ("NotImplementedError: Unsupported speculative method: 'mtp'", "cannot run mtp with this model"),
+        ("ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0.", "--dtype float32"),
         ("RuntimeError: Failed to infer device type", "sees no GPU"),
         ("python: No module named vllm", "That Python has no vllm: run `specbench backend install vllm`"),
         ("Unable to find image 'vllm/vllm-openai:none' locally", "no such container image"),

@@ -215,7 +215,7 @@ def assert_caches_are_right(engine: Engine) -> None:
             assert_holds_a_fresh_prefill(drafter.model, drafter.cache, row, seen)
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_course_of_gammas_joins_ends_and_aborts_leaves_tokens_and_caches_right(
     make: Make, plain: Callable[[SamplingParams], dict[str, list[int]]], data: st.DataObject

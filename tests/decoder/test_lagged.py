@@ -141,7 +141,7 @@ def test_a_row_that_was_given_up_says_nothing_to_whom_it_goes_next(engine: Make)
     assert got[first.id] == expected[first.id][: len(got[first.id])]
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_schedule_of_joins_ends_and_aborts_gives_the_same_steps(engine: Make, data: st.DataObject) -> None:
     method = data.draw(st.sampled_from(["none", "self", "pruned", "reduced"]))

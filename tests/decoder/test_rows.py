@@ -105,7 +105,7 @@ def test_an_id_is_refused_while_it_is_in_use(engine: Callable[..., Engine]) -> N
         speculating.step()
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_schedule_of_joins_ends_and_aborts_leaves_tokens_and_cache_right(
     engine: Callable[..., Engine], plain: Callable[..., dict[str, list[int]]], data: st.DataObject

@@ -236,7 +236,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_however_a_file_is_cut_the_run_is_read_or_named(
     whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -204,7 +204,7 @@ def test_values_are_what_json_can_hold(folder: Path) -> None:
 names = st.text(st.sampled_from("a'\"[]*?é {}%;$"), min_size=1, max_size=8).filter(lambda n: n.strip() == n)
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(name=names)
 def test_runs_may_be_called_anything(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     path = tmp_path_factory.mktemp("named")

@@ -48,7 +48,7 @@ def test_figures_are_those_of_the_runs_reports(tmp_path: Path) -> None:
             }
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(days=st.lists(st.integers(1, 28), min_size=1, max_size=5), order=st.randoms(use_true_random=False))
 def test_the_newest_stands_last_whatever_runs_are_called(
     tmp_path_factory: pytest.TempPathFactory, days: list[int], order: random.Random

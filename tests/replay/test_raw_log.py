@@ -10,7 +10,7 @@ from specbench.replay.raw_log import RawEvent, RawLog, read_raw_log
 EVENTS = st.lists(st.builds(RawEvent, st.integers(0, 99), st.floats(0, 1e6), st.binary(max_size=30)), max_size=5)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(EVENTS)
 def test_every_byte_and_time_survives(tmp_path: Path, events: list[RawEvent]):
     path = tmp_path / "events.jsonl"

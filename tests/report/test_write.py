@@ -157,6 +157,12 @@ def test_the_recipe_leaves_defaults_out_but_not_what_was_measured(tmp_path: Path
     assert load_config(None, shown) == load_config(None, full)
 
 
+def test_the_recipe_names_the_precision_on_a_gpu_where_the_default_is_another(tmp_path: Path) -> None:
+    full = load_config(None, {"workload": ["chat.jsonl"], "device": "cuda", "dtype": "float32"}).model_dump(mode="json")
+    shown = yaml.safe_load(config_yaml(summarize(store(tmp_path, [measurement()], **full))))
+    assert load_config(None, shown) == load_config(None, full)
+
+
 @pytest.mark.parametrize(
     "measurements",
     [

@@ -74,7 +74,7 @@ def test_an_edited_workload_cannot_be_resumed(manifest, tmp_path: Path) -> None:
         ("cuda", 3, "", "2 × H100 + 1 × L40S", [0, 1, 2]),
         ("cuda", 1, "3,1", "1 × L40S", [3]),
         ("cuda:1", 1, "3, 1", "1 × H100", [1]),
-        ("cuda", 2, "GPU-8f3a,GPU-11bc", "2 × H100", [0, 1]),
+        ("cuda", 2, "GPU-8f3a,GPU-11bc", "2 × H100 + 2 × L40S", [0, 1, 2, 3]),
         (None, 1, "", "2 × H100 + 2 × L40S", [0, 1, 2, 3]),
     ],
 )

@@ -180,11 +180,11 @@ class TestOnGpus:
         with pytest.raises(SpecbenchError, match=r"4096 tokens needs 0\.5 GiB of KV cache"):
             notes(model(tmp_path / "m", 16), config(kv_cache="100MiB"))
 
-    def test_vllms_cache_is_of_each_gpu(self, tmp_path: Path) -> None:
+    def test_the_cache_is_of_each_gpu(self, tmp_path: Path) -> None:
         target = model(tmp_path / "m", 16)
         assert "(2.0 GiB) holds 4" in notes(target, config(kv_cache="1GiB", tensor_parallel=2))[0]
         other = config(kv_cache="1GiB", tensor_parallel=2, backend="tensorrt-llm", container="trtllm:1.2.1")
-        assert "(1.0 GiB) holds 2" in notes(target, other)[0]
+        assert "(2.0 GiB) holds 4" in notes(target, other)[0]
 
     def test_a_cache_for_less_than_the_largest_batch_is_noted(self, tmp_path: Path) -> None:
         assert "holds 4 requests" in notes(model(tmp_path / "m", 16), config(kv_cache="2GiB"))[0]

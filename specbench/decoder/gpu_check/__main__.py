@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,7 @@ class _Run:
     def end(self) -> dict[str, Any]:
         """The result, with all that there is to it."""
         self._known["complete"] = True
-        self._save()
+        self._try_to_save()
         return self._result()
 
     def check_all(self, checks: Mapping[str, Callable[[], Check | list[Check]]]) -> None:
@@ -151,7 +152,7 @@ class _Run:
             self._in_time()
             for figure in measure():
                 self.figures.append(figure)
-                self._save()
+                self._try_to_save()
                 self._in_time()
         except Exception as error:
             self._failed(what, error)
@@ -166,7 +167,7 @@ class _Run:
 
     def _clean(self) -> None:
         gc.collect()  # models that are held in a cycle: the next ones need their memory
-        self._save()
+        self._try_to_save()
 
     def _result(self) -> dict[str, Any]:
         return {
@@ -176,6 +177,10 @@ class _Run:
             "figures": [asdict(figure) for figure in self.figures],
             "failures": self.failures,
         }
+
+    def _try_to_save(self) -> None:
+        with suppress(OSError):  # a disk that is full by now: what was found is printed all the same
+            self._save()
 
     def _save(self) -> None:
         if self._output is not None:

@@ -21,6 +21,7 @@ import psutil
 from specbench.access import DIRECT, Access
 from specbench.backends import servers
 from specbench.backends.base import Command
+from specbench.backends.priority import lower
 from specbench.errors import SpecbenchError
 
 logger = logging.getLogger(__name__)
@@ -156,7 +157,7 @@ def _path(program: str) -> dict[str, str]:
 def _note_start(pid: int, argv: list[str], nice: int, run_dir: Path) -> None:
     """Lower the server's priority, and record it for `specbench doctor`."""
     try:
-        psutil.Process(pid).nice(psutil.Process().nice() + nice)  # its later threads inherit it
+        lower(pid, nice)
         servers.register(pid, command=argv, run_dir=run_dir)
     except (psutil.NoSuchProcess, ProcessLookupError):
         pass  # ended at once: the wait for readiness says why

@@ -28,6 +28,8 @@ from specbench.store.atomic import replacing
 logger = logging.getLogger(__name__)
 
 REMOVE_SECONDS = 60.0
+"""How long a container's removal may take."""
+
 TERM_SECONDS = 5.0
 """How long a process group has to end by itself after SIGTERM."""
 

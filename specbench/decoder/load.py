@@ -10,7 +10,7 @@ import torch
 from specbench.decoder.cache import KVCache
 from specbench.decoder.checkpoint import Checkpoint
 from specbench.decoder.config import ModelConfig
-from specbench.decoder.device import use_gpu
+from specbench.decoder.device import resolve_device, use_gpu
 from specbench.decoder.drafters import load_drafter
 from specbench.decoder.drafters.base import DrafterContext
 from specbench.decoder.engine import Engine, cache_slots
@@ -123,23 +123,6 @@ def load_engine(
         tree=tree,
         cache=cache,
     )
-
-
-def resolve_device(name: str) -> torch.device:
-    """A GPU has its number, which what `set_device` is given needs. Raises ValueError for what is no device, and for a
-    GPU that is not here.
-    """
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
-        raise ValueError(f"unknown device {name!r}. Choose from: cpu, cuda, or cuda:1 and so on.")
-    if device.type == "cpu":
-        return device
-    if (number := device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"PyTorch {torch.__version__} sees no device {name} here. Choose another, or cpu.")
-    return torch.device("cuda", number)
 
 
 def resolve_dtype(name: str, stored: torch.dtype, device: torch.device) -> torch.dtype:

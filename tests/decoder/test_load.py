@@ -11,9 +11,9 @@ import torch
 from transformers import LlamaForCausalLM
 
 from specbench.decoder import kernels, load
-from specbench.decoder.device import use_gpu
+from specbench.decoder.device import resolve_device, use_gpu
 from specbench.decoder.drafters.draft_model import DraftModel
-from specbench.decoder.load import eos_token_ids, load_engine, resolve_device, resolve_dtype
+from specbench.decoder.load import eos_token_ids, load_engine, resolve_dtype
 from specbench.decoder.verifier import Verifier
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

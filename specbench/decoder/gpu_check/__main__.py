@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 import specbench.decoder.gpu_check
-from specbench.decoder.device import use_gpu
+from specbench.decoder.device import resolve_device, use_gpu
 from specbench.decoder.gpu_check.exactness import Check, exactness, ways
 from specbench.decoder.gpu_check.figures import Figure
 from specbench.decoder.gpu_check.kernels import CHECKS, kernel_checks, kernel_times
@@ -38,16 +38,18 @@ def main() -> None:
         except ValueError as error:
             sys.exit(f"gpu-check: {error}")
     else:
-        device = torch.device(options.device)
+        try:
+            device = resolve_device(options.device)
+        except ValueError as error:
+            sys.exit(f"gpu-check: {error} To see that the script runs: --device cpu --tiny")
         if device.type == "cuda":
-            if not torch.cuda.is_available():
-                sys.exit("gpu-check: PyTorch sees no GPU here. To see that the script runs: --device cpu --tiny")
-            device = torch.device("cuda", device.index or 0)
             use_gpu(device)
         try:
             result = gpu_check(device, tiny=options.tiny, minutes=options.minutes, output=options.output)
-        except OSError as error:
-            sys.exit(f"gpu-check: {options.output} cannot be written ({error.strerror}). Choose another --output.")
+        except KeyboardInterrupt:
+            kept = f"What there was is in {options.output}" if options.output else "Without --output nothing is kept"
+            print(f"gpu-check: stopped. {kept}.", file=sys.stderr)
+            sys.exit(130)
     print("\n".join(lines(result)))
     wrong = any(check["ok"] is False for check in result["checks"])
     missing = result["failures"] or not result.get("complete", True)
@@ -127,7 +129,10 @@ class _Run:
     def begin(self, **known: Any) -> None:
         """known: of the result, what is no check, figure or failure"""
         self._known = known
-        self._save()
+        try:
+            self._save()
+        except OSError as error:
+            sys.exit(f"gpu-check: {self._output} cannot be written ({error.strerror}). Choose another --output.")
 
     def end(self) -> dict[str, Any]:
         """The result, with all that there is to it."""

@@ -146,11 +146,20 @@ def test_it_needs_nothing_but_torch_transformers_and_numpy() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
-def test_without_a_gpu_it_says_what_can_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("device", "sentence"),
+    [
+        ("cuda", f"PyTorch {torch.__version__} sees no device cuda here. Choose another, or cpu."),
+        ("gpu", "unknown device 'gpu'. Choose from: cpu, cuda, or cuda:1 and so on."),
+    ],
+)
+def test_without_such_a_device_it_says_what_can_be_done(
+    monkeypatch: pytest.MonkeyPatch, device: str, sentence: str
+) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    run = script()
+    run = script("--device", device)
     assert run.returncode == 1
-    assert run.stderr == "gpu-check: PyTorch sees no GPU here. To see that the script runs: --device cpu --tiny\n"
+    assert run.stderr == f"gpu-check: {sentence} To see that the script runs: --device cpu --tiny\n"
 
 
 def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path: Path) -> None:
